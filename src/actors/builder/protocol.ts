@@ -1,0 +1,59 @@
+// Turns sealed calls into a packed trajectory, and a graded trajectory into a packed result, on piscina workers.
+import type { SessionId, TaskId } from '../../contract/ids.ts'
+import type { Outcome } from '../../contract/outcome.ts'
+import type { SessionSummary } from '../../contract/result.ts'
+import type { StrategySpec } from '../../contract/task.ts'
+import type { Evaluation } from '../../evaluators/evaluator.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import type { SealedCalls } from '../../proxy/boundary.ts'
+
+/** Packed bytes; they move with the message. */
+export type ArrayBufferPayload = ArrayBuffer
+
+export type BuildReply =
+  | {
+      readonly type: 'built'
+      readonly payload: ArrayBufferPayload
+      readonly traces: number
+      readonly trainableTokens: number
+      readonly capturedTokens: number
+    }
+  | { readonly type: 'finished'; readonly payload: ArrayBufferPayload; readonly summary: SessionSummary }
+  | { readonly type: 'build-failed'; readonly error: string }
+
+export type ResultFacts = {
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly attempt: number
+  readonly node: string
+  readonly outcome: Outcome
+  readonly error: string | null
+  readonly timing: Readonly<Record<string, number>>
+  readonly taskMetadata: Readonly<Record<string, unknown>>
+  readonly agentResult: Readonly<Record<string, unknown>>
+  readonly evaluation: Evaluation | null
+  readonly evaluator: string | null
+  readonly calls: number
+}
+
+export type BuilderCommand =
+  /** The slab lease in `sealed` is released by the asker after the answer. */
+  | {
+      readonly type: 'build'
+      readonly session: SessionId
+      readonly task: TaskId
+      readonly attempt: number
+      readonly strategy: StrategySpec
+      readonly sealed: SealedCalls
+      readonly taskMetadata: Readonly<Record<string, unknown>>
+      readonly timeoutMs: number
+      readonly ask: Ask<BuildReply>
+    }
+  /** `payload` is what `build` answered, or null when nothing could be built. Applies outcome, reward policy and row weights. */
+  | {
+      readonly type: 'finish'
+      readonly payload: ArrayBufferPayload | null
+      readonly facts: ResultFacts
+      readonly timeoutMs: number
+      readonly ask: Ask<BuildReply>
+    }

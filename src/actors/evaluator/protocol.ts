@@ -1,0 +1,22 @@
+// Grades one ended session under a deadline; its own failure is an answer, never a reward.
+import type { GatewayId, SandboxId, SessionId, TaskId } from '../../contract/ids.ts'
+import type { Outcome } from '../../contract/outcome.ts'
+import type { EvaluatorSpec, RuntimeSpec } from '../../contract/task.ts'
+import type { Evaluation } from '../../evaluators/evaluator.ts'
+import type { Ask } from '../../kernel/ask.ts'
+
+export type EvaluatorCommand = {
+  readonly type: 'evaluate'
+  readonly gateway: GatewayId
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly attempt: number
+  readonly spec: EvaluatorSpec
+  readonly runtime: RuntimeSpec
+  readonly agentSandbox: SandboxId
+  readonly outcome: Outcome
+  readonly exitCode: number | null
+  readonly traceCount: number
+  readonly timeoutMs: number
+  readonly ask: Ask<Evaluation>
+}

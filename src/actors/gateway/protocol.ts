@@ -1,0 +1,79 @@
+// One shard of sessions: stage pools, READY reservations, run slots and cancel.
+import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
+import type { SessionStatus } from '../../contract/outcome.ts'
+import type { TaskRequest } from '../../contract/task.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import type { ReplicaView } from '../../proxy/boundary.ts'
+
+export type SessionSpec = {
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly sampleIndex: number
+  readonly priority: number
+  readonly request: TaskRequest
+  /** Monotonic age of the session when it was dispatched: goes into `register_to_init_queue_ms`. */
+  readonly registeredMsAgo: number
+}
+
+export type GatewayLimits = {
+  /** INIT + READY never exceeds this; the capacity of the READY mailbox. */
+  readonly maxReadySessions: number
+  readonly maxInitWorkers: number
+  readonly maxRunWorkers: number
+  readonly maxPostrunWorkers: number
+  readonly maxGraderSandboxes: number
+}
+
+export type CancelReason = 'cancelled by the trainer' | 'stopped early: enough usable sessions' | 'node is stopping'
+
+export type GatewayMetrics = {
+  readonly initQueueDepth: number
+  readonly initInflight: number
+  readonly readyDepth: number
+  readonly runInflight: number
+  readonly postrunQueueDepth: number
+  readonly postrunInflight: number
+  readonly arena: {
+    readonly allocatedBlocks: number
+    readonly freeBlocks: number
+    readonly leasedBlocks: number
+    readonly pressure: boolean
+  }
+}
+
+export type GatewaySessionView = {
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly attempt: number
+  readonly status: SessionStatus
+  readonly ageMs: number
+  readonly idleMs: number
+  readonly calls: number
+}
+
+export type GatewaySnapshot = {
+  readonly gateway: GatewayId
+  readonly modelPort: number
+  readonly limits: GatewayLimits
+  readonly metrics: GatewayMetrics
+  readonly sessions: readonly GatewaySessionView[]
+  readonly replicas: readonly ReplicaView[]
+}
+
+export type GatewayCommand =
+  /** Uses one slot of the demand this gateway announced. */
+  | { readonly type: 'open-session'; readonly spec: SessionSpec }
+  | { readonly type: 'cancel-session'; readonly session: SessionId; readonly reason: CancelReason }
+  /** INIT is over and the sandbox waits: the session takes its place in READY. */
+  | { readonly type: 'session-prepared'; readonly session: SessionId }
+  /** The agent is gone, whatever the reason: the run slot, if the session held one, is free. */
+  | { readonly type: 'session-left-run'; readonly session: SessionId }
+  /** The session stopped its sandboxes and reported its result. */
+  | { readonly type: 'session-closed'; readonly session: SessionId }
+  | { readonly type: 'session-status'; readonly session: SessionId; readonly status: SessionStatus; readonly calls: number }
+  | { readonly type: 'arena-pressure'; readonly high: boolean }
+  | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
+  /** Takes no new session, cancels none; answered when the last one is closed. */
+  | { readonly type: 'drain'; readonly ask: Ask<void> }

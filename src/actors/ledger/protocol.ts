@@ -1,0 +1,43 @@
+// What is durable: the only writer of the truth about tasks, calls, results and deliveries.
+import type { CallRecord } from '../../contract/call.ts'
+import type { SessionId, TaskId } from '../../contract/ids.ts'
+import type { SessionSummary } from '../../contract/result.ts'
+import type { TaskRequest, TaskStatus } from '../../contract/task.ts'
+import type { Ask } from '../../kernel/ask.ts'
+
+export type Recorded =
+  | { readonly type: 'recorded' }
+  | { readonly type: 'refused'; readonly reason: 'full' | 'conflict'; readonly detail: string }
+
+export type StoredResult =
+  | { readonly type: 'result'; readonly session: SessionId; readonly attempt: number; readonly payload: ArrayBuffer }
+  | { readonly type: 'no-result'; readonly session: SessionId }
+
+export type DeliveryState = 'pending' | 'delivered' | 'dead'
+
+export type LedgerCommand =
+  /** Acknowledged only when the task is durable. */
+  | { readonly type: 'record-task'; readonly task: TaskRequest; readonly sessions: readonly SessionId[]; readonly ask: Ask<Recorded> }
+  /** An exchange waits for this before the last byte of its answer leaves. */
+  | { readonly type: 'record-call'; readonly call: CallRecord; readonly ask: Ask<Recorded> }
+  /** `payload` is a packed SessionResult; it moves with the message. A later attempt replaces an earlier one. */
+  | {
+      readonly type: 'record-result'
+      readonly task: TaskId
+      readonly session: SessionId
+      readonly attempt: number
+      readonly summary: SessionSummary
+      readonly payload: ArrayBuffer
+      readonly ask: Ask<Recorded>
+    }
+  | { readonly type: 'record-task-ended'; readonly task: TaskId; readonly status: TaskStatus; readonly ask: Ask<Recorded> }
+  | {
+      readonly type: 'record-delivery'
+      readonly task: TaskId
+      readonly state: DeliveryState
+      readonly detail: string
+      readonly ask: Ask<Recorded>
+    }
+  /** Answers a copy of the stored bytes. */
+  | { readonly type: 'read-result'; readonly session: SessionId; readonly ask: Ask<StoredResult> }
+  | { readonly type: 'read-calls'; readonly session: SessionId; readonly ask: Ask<readonly CallRecord[]> }

@@ -1,0 +1,108 @@
+// Trainer-facing truth: tasks, the session index, dispatch order and early stop.
+import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
+import type { SessionStatus } from '../../contract/outcome.ts'
+import type { SessionSummary } from '../../contract/result.ts'
+import type { TaskRequest, TaskStatus } from '../../contract/task.ts'
+import type { Address } from '../../kernel/address.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import type { GatewayCommand, GatewayLimits } from '../gateway/protocol.ts'
+
+export type SubmitReply =
+  | { readonly type: 'submitted'; readonly task: TaskId }
+  /** Same id and same body as before: the same task, whatever its state. */
+  | { readonly type: 'known'; readonly task: TaskId; readonly status: TaskStatus }
+  | { readonly type: 'conflict'; readonly detail: string }
+  | { readonly type: 'overloaded'; readonly retryAfterSeconds: number }
+  | { readonly type: 'not-recorded'; readonly detail: string }
+
+export type SessionView = {
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly gateway: GatewayId | null
+  readonly attempt: number
+  readonly status: SessionStatus
+  /** Present once the session is terminal. */
+  readonly summary: SessionSummary | null
+}
+
+export type TaskView = {
+  readonly task: TaskId
+  readonly status: TaskStatus
+  readonly harness: string
+  readonly model: string | null
+  readonly totalSessions: number
+  readonly completedSessions: number
+  readonly erroredSessions: number
+  readonly meanReward: number | null
+  readonly meanTraces: number | null
+  readonly meanCalls: number | null
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+  readonly delivery: 'none' | 'pending' | 'delivered' | 'dead'
+  readonly sessions: readonly SessionView[]
+}
+
+export type GatewayView = {
+  readonly gateway: GatewayId
+  readonly url: string
+  readonly healthy: boolean
+  readonly draining: boolean
+  readonly sessions: number
+  readonly demand: number
+  readonly limits: GatewayLimits
+}
+
+export type RolloutServerCommand =
+  | { readonly type: 'submit'; readonly request: TaskRequest; readonly ask: Ask<SubmitReply> }
+  | {
+      readonly type: 'cancel'
+      readonly task: TaskId
+      /** Leaves a tombstone for an unknown id, so that a late submit of it gets `conflict`. */
+      readonly registerIfMissing: boolean
+      readonly ask: Ask<TaskView | null>
+    }
+  | { readonly type: 'read-task'; readonly task: TaskId; readonly ask: Ask<TaskView | null> }
+  /** Newest first. */
+  | {
+      readonly type: 'list-tasks'
+      readonly status: TaskStatus | null
+      readonly harness: string | null
+      readonly sinceMs: number | null
+      readonly limit: number
+      readonly ask: Ask<readonly TaskView[]>
+    }
+  | { readonly type: 'read-session'; readonly session: SessionId; readonly ask: Ask<SessionView | null> }
+  | { readonly type: 'list-gateways'; readonly ask: Ask<readonly GatewayView[]> }
+  | {
+      readonly type: 'gateway-started'
+      readonly gateway: GatewayId
+      readonly address: Address<GatewayCommand>
+      readonly url: string
+      readonly limits: GatewayLimits
+    }
+  /** The thread is gone: its sessions are `interrupted`. */
+  | { readonly type: 'gateway-lost'; readonly gateway: GatewayId }
+  /** That many more READY reservations are free. A session is dispatched only against one of them. */
+  | { readonly type: 'demand'; readonly gateway: GatewayId; readonly slots: number }
+  | { readonly type: 'session-changed'; readonly session: SessionId; readonly attempt: number; readonly status: SessionStatus }
+  /** The result is already durable in the ledger. */
+  | { readonly type: 'session-finished'; readonly session: SessionId; readonly attempt: number; readonly summary: SessionSummary }
+  | { readonly type: 'task-delivered'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  | { readonly type: 'stop-admission'; readonly ask: Ask<void> }
+
+export type NodeEvent =
+  | {
+      readonly type: 'task.created' | 'task.updated' | 'task.completed'
+      readonly task: TaskId
+      readonly status: TaskStatus
+      readonly atMs: number
+    }
+  | {
+      readonly type: 'session.state_changed'
+      readonly session: SessionId
+      readonly task: TaskId
+      readonly status: SessionStatus
+      readonly attempt: number
+      readonly summary: SessionSummary | null
+      readonly atMs: number
+    }

@@ -1,0 +1,82 @@
+// One model call of a session: everything about it that is not a token. Token ids and logprobs live in slabs (src/tokens).
+import type { CallId, ReplicaId, SessionId } from './ids.ts'
+
+export type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic' | 'google'
+export type EngineKind = 'vllm' | 'sglang'
+
+/** `abort` is a failed call, never an answer; `unknown` covers reasons an engine invents. */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'abort' | 'unknown'
+
+/** What the client's socket is known to have taken of the answer. */
+export type Delivery = 'yes' | 'partial' | 'no'
+
+/** `ok`: answered; `failed`: an error was answered; `aborted`: the engine gave up; `cancelled`: the client or the session ended. */
+export type CallStatus = 'ok' | 'failed' | 'aborted' | 'cancelled'
+
+/** Why a call's tokens cannot be trained although the agent got its answer. */
+export type CaptureError = {
+  readonly code:
+    | 'ids-missing'
+    | 'lengths-differ'
+    | 'logprobs-missing'
+    | 'logprob-not-finite'
+    | 'prompt-empty'
+    | 'sampled-empty'
+    | 'arena-full'
+  /** The engine's field and the numbers that disagree, for people. */
+  readonly detail: string
+}
+
+export type Diagnostic = { readonly code: string; readonly detail: string }
+
+/** Sampling parameters as they were sent to the engine. */
+export type Sampling = {
+  readonly temperature: number | null
+  readonly topP: number | null
+  readonly topK: number | null
+  readonly seed: number | null
+  readonly maxTokens: number | null
+}
+
+export type Usage = { readonly promptTokens: number; readonly completionTokens: number; readonly cachedTokens: number | null }
+
+export type CallRecord = {
+  readonly id: CallId
+  readonly session: SessionId
+  readonly attempt: number
+  /** Rises by one with every call a session opens, in the order of arrival. */
+  readonly sequence: number
+  readonly dialect: DialectName
+  readonly modelRequested: string
+  readonly modelServed: string
+  readonly engine: EngineKind
+  readonly replica: ReplicaId | null
+  readonly streamed: boolean
+  readonly status: CallStatus
+  readonly httpStatus: number
+  readonly finishReason: FinishReason | null
+  readonly delivery: Delivery
+  /** SHA-256 of the normalised request: equal digests in one session are retries of one turn. */
+  readonly digest: string
+  readonly retryOf: CallId | null
+  /** Indexes into the session's message pool: the prompt in order, then the answer's one message. */
+  readonly promptMessages: readonly number[]
+  readonly responseMessage: number | null
+  /** Index into the message pool of the JSON text of the tool list; null without tools. */
+  readonly tools: number | null
+  readonly toolCount: number
+  readonly maxTokensRequested: number | null
+  readonly sampling: Sampling
+  /** `raw`: before temperature (vLLM's default); `processed`: as sampled (SGLang's default). */
+  readonly logprobMode: 'raw' | 'processed' | 'unknown'
+  readonly weightVersion: string | null
+  readonly usage: Usage | null
+  readonly captureError: CaptureError | null
+  readonly diagnostics: readonly Diagnostic[]
+  /** Wall clock, for people. */
+  readonly startedAtMs: number
+  /** Monotonic, from request read to answer ready. */
+  readonly durationMs: number
+  /** Error text as it was told to the client, for failed calls. */
+  readonly error: string | null
+}

@@ -1,0 +1,111 @@
+// What a trainer asks for: Polar's TaskRequest and the specs inside it, parsed once at the edge.
+// Source of the shapes: Polar's public wire contract; keys that Polar ignores are ignored here too.
+import { z } from 'zod'
+import { isIdText } from './ids.ts'
+
+const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
+const jsonObject = z.record(z.string(), z.unknown())
+const textMap = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be an environment variable name'), z.string())
+
+export const prepareActionSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('exec'),
+    command: z.string().min(1),
+    cwd: z.string().optional(),
+    env: textMap.default({}),
+    max_attempts: z.int().min(1).max(10).default(1),
+    retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
+  }),
+  z.object({
+    type: z.literal('upload_file'),
+    /** A path on the host; it must lie under one of the operator's `upload_roots`. */
+    source: z.string().min(1),
+    /** A path in the sandbox, relative to its working directory unless absolute. */
+    target: z.string().min(1),
+    max_attempts: z.int().min(1).max(10).default(1),
+    retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
+  }),
+  z.object({
+    type: z.literal('upload_dir'),
+    source: z.string().min(1),
+    target: z.string().min(1),
+    max_attempts: z.int().min(1).max(10).default(1),
+    retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
+  }),
+])
+
+export const runtimeSpecSchema = z.object({
+  backend: z.string().min(1),
+  image: z.string().optional(),
+  prepare: z.array(prepareActionSchema).max(64).default([]),
+  eval_prepare: z.array(prepareActionSchema).max(64).optional(),
+  env: textMap.default({}),
+  network: z.string().optional(),
+  workdir: z.string().optional(),
+  cpus: z.number().positive().optional(),
+  memory_mb: z.number().positive().optional(),
+  gpus: z.unknown().optional(),
+  storage_mb: z.number().optional(),
+  allow_internet: z.boolean().optional(),
+  kwargs: jsonObject.default({}),
+})
+
+export const agentSpecSchema = z
+  .object({
+    harness: z.string().min(1).optional(),
+    import_path: z.string().optional(),
+    model_name: z.string().min(1).max(256).optional(),
+    settings: jsonObject.default({}),
+    env: textMap.default({}),
+    mcp_servers: z.array(jsonObject).max(64).default([]),
+    skills_path: z.string().nullish(),
+    custom_shell: z.object({ command: z.string().min(1), cwd: z.string().optional(), env: textMap.default({}) }).optional(),
+  })
+  .refine((agent) => (agent.harness === undefined) !== (agent.import_path === undefined), {
+    message: 'exactly one of harness and import_path must be set',
+    path: ['harness'],
+  })
+
+export const strategySpecSchema = z.object({ strategy: z.string().min(1), config: jsonObject.default({}) })
+
+export const evaluatorSpecSchema = z.object({
+  strategy: z.string().min(1),
+  config: jsonObject.default({}),
+  env: textMap.default({}),
+  refresh_runtime: z.boolean().default(false),
+})
+
+export const taskRequestSchema = z
+  .object({
+    task_id: idText,
+    instruction: z.string().max(4 * 1024 * 1024),
+    num_samples: z.int().min(1).max(4096).default(1),
+    dispatch_priority: z.int().min(0).max(100).default(0),
+    early_stop_min_usable_sessions: z.int().min(1).nullish(),
+    timeout_seconds: z.number().positive().finite().default(600),
+    runtime: runtimeSpecSchema.nullish(),
+    agent: agentSpecSchema,
+    builder: strategySpecSchema.default({ strategy: 'per_request', config: {} }),
+    evaluator: evaluatorSpecSchema.nullish(),
+    callback_url: z.url({ protocol: /^https?$/ }).nullish(),
+    metadata: jsonObject
+      .default({})
+      .refine(
+        (metadata) =>
+          metadata.agent_timeout === undefined ||
+          (typeof metadata.agent_timeout === 'number' && Number.isFinite(metadata.agent_timeout) && metadata.agent_timeout > 0),
+        { message: 'agent_timeout must be a positive finite number of seconds', path: ['agent_timeout'] },
+      ),
+  })
+  .refine((task) => task.early_stop_min_usable_sessions == null || task.early_stop_min_usable_sessions <= task.num_samples, {
+    message: 'must not exceed num_samples',
+    path: ['early_stop_min_usable_sessions'],
+  })
+
+export type PrepareAction = z.infer<typeof prepareActionSchema>
+export type RuntimeSpec = z.infer<typeof runtimeSpecSchema>
+export type AgentSpec = z.infer<typeof agentSpecSchema>
+export type StrategySpec = z.infer<typeof strategySpecSchema>
+export type EvaluatorSpec = z.infer<typeof evaluatorSpecSchema>
+export type TaskRequest = z.infer<typeof taskRequestSchema>
+export type TaskStatus = 'running' | 'cancelling' | 'cancelled' | 'completed' | 'failed'

@@ -1,0 +1,94 @@
+// The model boundary as the rest of a gateway thread sees it: doors for sessions, one entry for requests.
+import type { CallRecord } from '../contract/call.ts'
+import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
+import type { SlabReference } from '../tokens/reference.ts'
+
+export type SamplingPins = {
+  readonly temperature?: number
+  readonly top_p?: number
+  readonly top_k?: number
+  readonly seed?: number
+}
+
+/** Told to the session while its door is open; facts, in order. */
+export type CallFact =
+  | { readonly type: 'call-opened'; readonly call: CallId; readonly sequence: number }
+  | {
+      readonly type: 'call-closed'
+      readonly call: CallId
+      readonly status: CallRecord['status']
+      readonly promptTokens: number
+      readonly sampledTokens: number
+      readonly contextExhausted: boolean
+    }
+
+export type DoorOptions = {
+  readonly session: SessionId
+  readonly attempt: number
+  readonly tier: 'train' | 'eval'
+  readonly pins: SamplingPins
+  readonly notify: (fact: CallFact) => void
+}
+
+/** Everything the builder needs; `tokens` is leased until `release`. */
+export type SealedCalls = {
+  readonly calls: readonly CallRecord[]
+  readonly messages: readonly string[]
+  readonly tokens: SlabReference
+  /** Calls that ended in an error of the engine, not of the client: the session's outcome depends on it. */
+  readonly upstreamFailures: number
+}
+
+/** One attempt's access to the model. Opened before the agent starts, sealed when it is gone. */
+export type SessionDoor = {
+  /** 32 random bytes; only its SHA-256 is kept. */
+  readonly key: string
+  /** `/s/<session>`: put before the dialect's own path. */
+  readonly basePath: string
+  /** Refuses new calls, cancels those in flight at once, and resolves when each has its record. Idempotent. */
+  seal(): Promise<SealedCalls>
+  /** Frees the session's tokens and texts. Every lease taken by `seal` must have been released. */
+  close(): void
+}
+
+/** A request as the boundary takes it: from a socket, or from a simulated agent. */
+export type IncomingCall = {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  readonly body: () => Promise<
+    { readonly ok: true; readonly bytes: Uint8Array } | { readonly ok: false; readonly error: 'too-large' | 'gone' }
+  >
+}
+
+/** Where an answer goes. `write` says whether to wait for `drained`; `closed` fires once, when the peer is gone before the end. */
+export type ReplySink = {
+  head(status: number, headers: Readonly<Record<string, string>>): void
+  write(chunk: string | Uint8Array): boolean
+  drained(): Promise<void>
+  /** Resolves to what the socket is known to have taken. */
+  end(chunk?: string | Uint8Array): Promise<'yes' | 'partial' | 'no'>
+  /** Cuts the connection: the only honest end of a stream that failed after its head. */
+  destroy(): void
+  onClosed(listener: () => void): void
+}
+
+export type ReplicaView = {
+  readonly id: ReplicaId
+  readonly url: string
+  readonly state: 'up' | 'down' | 'paused' | 'unprobed'
+  readonly tier: 'train' | 'eval' | 'unknown'
+  readonly inFlight: number
+  readonly waiting: number
+  readonly weightVersion: string | null
+  readonly detail: string | null
+}
+
+export type Boundary = {
+  openDoor(options: DoorOptions): { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string }
+  /** Serves one request to its end; never throws. */
+  handle(call: IncomingCall, sink: ReplySink): Promise<void>
+  replicas(): Promise<readonly ReplicaView[]>
+  /** Refuses everything, cancels everything, settles everything. Idempotent. */
+  close(): Promise<void>
+}
