@@ -8,4 +8,6 @@ export type CallbackCommand = {
   readonly url: string
   readonly status: TaskStatus
   readonly sessions: readonly SessionId[]
+  /** The attempt whose result stands, per session: with the task's id the identity of the delivery. */
+  readonly attempts: readonly number[]
 }

@@ -13,6 +13,11 @@ export type StoredResult =
   | { readonly type: 'result'; readonly session: SessionId; readonly attempt: number; readonly payload: ArrayBuffer }
   | { readonly type: 'no-result'; readonly session: SessionId }
 
+/** `summary` belongs to the result that now stands, which may be one the session had recorded itself. */
+export type SettledResult =
+  | { readonly type: 'settled'; readonly summary: SessionSummary }
+  | { readonly type: 'refused'; readonly reason: 'full' | 'conflict'; readonly detail: string }
+
 export type DeliveryState = 'pending' | 'delivered' | 'dead'
 
 export type LedgerCommand =
@@ -29,6 +34,16 @@ export type LedgerCommand =
       readonly summary: SessionSummary
       readonly payload: ArrayBuffer
       readonly ask: Ask<Recorded>
+    }
+  /** For a session that can no longer report: keeps a result of this attempt that is already there, else records this one. */
+  | {
+      readonly type: 'settle-result'
+      readonly task: TaskId
+      readonly session: SessionId
+      readonly attempt: number
+      readonly summary: SessionSummary
+      readonly payload: ArrayBuffer
+      readonly ask: Ask<SettledResult>
     }
   | { readonly type: 'record-task-ended'; readonly task: TaskId; readonly status: TaskStatus; readonly ask: Ask<Recorded> }
   | {

@@ -21,8 +21,22 @@ export type SessionView = {
   readonly gateway: GatewayId | null
   readonly attempt: number
   readonly status: SessionStatus
+  readonly createdAtMs: number
   /** Present once the session is terminal. */
   readonly summary: SessionSummary | null
+}
+
+/** What an early stop did to a group: fast sessions are favoured, and this says by how much. */
+export type EarlyStopAccount = {
+  readonly threshold: number
+  readonly usable: number
+  /** Sessions that had ended when the rest was stopped, and their mean time from dispatch to end. */
+  readonly finished: number
+  readonly meanFinishedMs: number
+  /** Sessions stopped while they ran (with their mean age), and before they were dispatched. */
+  readonly stoppedRunning: number
+  readonly meanStoppedMs: number
+  readonly stoppedWaiting: number
 }
 
 export type TaskView = {
@@ -31,7 +45,9 @@ export type TaskView = {
   readonly harness: string
   readonly model: string | null
   readonly totalSessions: number
+  /** Sessions with a terminal result, whatever it is. */
   readonly completedSessions: number
+  /** Those of them that ended ERROR. */
   readonly erroredSessions: number
   readonly meanReward: number | null
   readonly meanTraces: number | null
@@ -39,7 +55,16 @@ export type TaskView = {
   readonly createdAtMs: number
   readonly updatedAtMs: number
   readonly delivery: 'none' | 'pending' | 'delivered' | 'dead'
+  readonly earlyStop: EarlyStopAccount | null
+  /** In sample order; empty in lists. */
   readonly sessions: readonly SessionView[]
+}
+
+export type ServerStatus = {
+  readonly tasks: readonly { readonly task: TaskId; readonly status: TaskStatus }[]
+  readonly pendingSessions: number
+  /** Admitted and not yet terminal. */
+  readonly openSessions: number
 }
 
 export type GatewayView = {
@@ -73,6 +98,7 @@ export type RolloutServerCommand =
     }
   | { readonly type: 'read-session'; readonly session: SessionId; readonly ask: Ask<SessionView | null> }
   | { readonly type: 'list-gateways'; readonly ask: Ask<readonly GatewayView[]> }
+  | { readonly type: 'read-status'; readonly ask: Ask<ServerStatus> }
   | {
       readonly type: 'gateway-started'
       readonly gateway: GatewayId
