@@ -30,7 +30,7 @@ export type DoorOptions = {
   readonly notify: (fact: CallFact) => void
 }
 
-/** Everything the builder needs; `tokens` is leased until `release`. */
+/** Everything the builder needs, as plain data; `tokens` is leased until the door's `releaseSealed` is called. */
 export type SealedCalls = {
   readonly calls: readonly CallRecord[]
   readonly messages: readonly string[]
@@ -47,7 +47,9 @@ export type SessionDoor = {
   readonly basePath: string
   /** Refuses new calls, cancels those in flight at once, and resolves when each has its record. Idempotent. */
   seal(): Promise<SealedCalls>
-  /** Frees the session's tokens and texts. Every lease taken by `seal` must have been released. */
+  /** Gives back the lease that `seal` took. Idempotent. */
+  releaseSealed(): void
+  /** Frees the session's tokens and texts. Implies `releaseSealed`. Idempotent. */
   close(): void
 }
 

@@ -11,6 +11,8 @@ export type SandboxRef = {
   readonly folder: string
   /** The working directory as seen from inside. */
   readonly workdir: string
+  /** The agent's HOME as seen from inside. */
+  readonly home: string
 }
 
 /** Serialisable: a process launched detached in a sandbox. */

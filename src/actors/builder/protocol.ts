@@ -7,18 +7,15 @@ import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
 
-/** Packed bytes; they move with the message. */
-export type ArrayBufferPayload = ArrayBuffer
-
 export type BuildReply =
   | {
       readonly type: 'built'
-      readonly payload: ArrayBufferPayload
+      readonly payload: ArrayBuffer
       readonly traces: number
       readonly trainableTokens: number
       readonly capturedTokens: number
     }
-  | { readonly type: 'finished'; readonly payload: ArrayBufferPayload; readonly summary: SessionSummary }
+  | { readonly type: 'finished'; readonly payload: ArrayBuffer; readonly summary: SessionSummary }
   | { readonly type: 'build-failed'; readonly error: string }
 
 export type ResultFacts = {
@@ -52,7 +49,7 @@ export type BuilderCommand =
   /** `payload` is what `build` answered, or null when nothing could be built. Applies outcome, reward policy and row weights. */
   | {
       readonly type: 'finish'
-      readonly payload: ArrayBufferPayload | null
+      readonly payload: ArrayBuffer | null
       readonly facts: ResultFacts
       readonly timeoutMs: number
       readonly ask: Ask<BuildReply>

@@ -58,7 +58,6 @@ export type SandboxCommand =
       readonly mode: number
       readonly ask: Ask<Fallible<void>>
     }
-  /** Answers text decoded as UTF-8 where valid, base64 otherwise is not offered: graders read text. */
   | {
       readonly type: 'read-file'
       readonly sandbox: SandboxId
@@ -77,6 +76,8 @@ export type SandboxCommand =
   /** Answered when the launched tree is gone (or as gone as the backend's isolation can make it). */
   | { readonly type: 'kill-process'; readonly sandbox: SandboxId; readonly graceMs: number; readonly ask: Ask<Fallible<void>> }
   | { readonly type: 'stop-sandbox'; readonly sandbox: SandboxId; readonly ask: Ask<void> }
+  /** Stops every sandbox of that attempt, also one that is still starting. */
+  | { readonly type: 'stop-attempt'; readonly session: SessionId; readonly attempt: number; readonly ask: Ask<void> }
   /** Stops every sandbox started for that gateway. */
   | { readonly type: 'gateway-lost'; readonly gateway: GatewayId }
   | { readonly type: 'stop-all'; readonly ask: Ask<void> }

@@ -1,14 +1,13 @@
 // One attempt of one session: phase, budgets, sandbox, calls, outcome.
-
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Settled } from '../../kernel/actor.ts'
 import type { Answer } from '../../kernel/ask.ts'
 import type { CallFact, SealedCalls } from '../../proxy/boundary.ts'
 import type { Fallible } from '../../runtime/runtime.ts'
-import type { ArrayBufferPayload, BuildReply } from '../builder/protocol.ts'
+import type { BuildReply } from '../builder/protocol.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import type { Recorded } from '../ledger/protocol.ts'
-import type { AgentEnded, SandboxFact, StartedSandbox } from '../sandbox/protocol.ts'
+import type { SandboxFact, StartedSandbox } from '../sandbox/protocol.ts'
 
 /** What the gateway says. */
 export type SessionCommand =
@@ -17,26 +16,29 @@ export type SessionCommand =
   | { readonly type: 'begin-post-run' }
   | { readonly type: 'cancel'; readonly reason: CancelReason }
 
+/** How a step of INIT or of the launch went; `blame` decides the outcome of a failure. */
+export type Preparation =
+  | { readonly ok: true; readonly prepareMs: number; readonly setupMs: number }
+  | { readonly ok: false; readonly blame: 'init' | 'harness' | 'runtime'; readonly detail: string }
+
+export type Deadline = 'init' | 'agent' | 'first-call'
+
 /** What the session's own effects report back to it. */
 export type SessionSignal =
   | { readonly type: 'sandbox-started'; readonly result: Answer<Fallible<StartedSandbox>> }
-  | {
-      readonly type: 'prepared'
-      readonly result: Settled<{ readonly ok: true } | { readonly ok: false; readonly detail: string; readonly harness: boolean }>
-    }
-  | {
-      readonly type: 'launched'
-      readonly result: Settled<{ readonly ok: true } | { readonly ok: false; readonly detail: string; readonly harness: boolean }>
-    }
-  | { readonly type: 'deadline'; readonly of: 'init' | 'agent' | 'no-model-call' }
-  | { readonly type: 'agent-dead'; readonly ended: AgentEnded | null }
-  | { readonly type: 'sealed'; readonly result: Settled<SealedCalls> }
+  | { readonly type: 'prepared'; readonly result: Settled<Preparation> }
+  | { readonly type: 'launched'; readonly result: Answer<Fallible<void>> }
+  | { readonly type: 'deadline-passed'; readonly of: Deadline }
+  /** The agent's tree is gone, or could not be reached within the teardown budget. */
+  | { readonly type: 'agent-killed'; readonly result: Answer<Fallible<void>> }
+  /** Null when the attempt never had a door to the model. */
+  | { readonly type: 'sealed'; readonly result: Settled<SealedCalls | null> }
   | { readonly type: 'built'; readonly result: Answer<BuildReply> }
   | { readonly type: 'evaluated'; readonly result: Answer<Evaluation> }
   | { readonly type: 'finished'; readonly result: Answer<BuildReply> }
   | { readonly type: 'recorded'; readonly result: Answer<Recorded> }
-  | { readonly type: 'sandbox-stopped' }
+  | { readonly type: 'sandboxes-stopped'; readonly result: Answer<void> }
+  | { readonly type: 'record-again' }
+  | { readonly type: 'report-again' }
 
 export type SessionMessage = SessionCommand | SessionSignal | SandboxFact | CallFact
-
-export type { ArrayBufferPayload }

@@ -1,0 +1,229 @@
+// The stage pools of one gateway thread: who may initialise, who waits in READY, who runs, who is being finished.
+import type { SessionId } from '../../contract/ids.ts'
+import type { SessionStatus } from '../../contract/outcome.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import type { BoundedMailbox } from '../../kernel/mailbox.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { SessionCommand } from '../session/protocol.ts'
+import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySessionView, SessionSpec } from './protocol.ts'
+
+/** `reserved` sessions hold a place in READY that they have not taken (or will never take). */
+type Stage = 'init-queued' | 'init' | 'ready' | 'running' | 'post-run-queued' | 'post-run'
+
+type Entry = {
+  readonly spec: SessionSpec
+  readonly stage: Stage
+  readonly holdsReservation: boolean
+  readonly status: SessionStatus
+  readonly calls: number
+  readonly openedAtMs: number
+  readonly changedAtMs: number
+}
+
+export type GatewayState = {
+  readonly limits: GatewayLimits
+  readonly sessions: ReadonlyMap<SessionId, Entry>
+  /** Higher priority first, then arrival. */
+  readonly initQueue: readonly SessionId[]
+  readonly postRunQueue: readonly SessionId[]
+  /** The READY stage: every demand this gateway has announced, and every session in INIT, holds a reservation in it. */
+  readonly ready: BoundedMailbox<SessionId>
+  readonly arenaPressure: boolean
+  readonly draining: readonly Ask<void>[]
+}
+
+export type GatewayEffect =
+  | { readonly type: 'spawn-session'; readonly spec: SessionSpec }
+  | { readonly type: 'tell-session'; readonly session: SessionId; readonly message: SessionCommand }
+  | { readonly type: 'forget-session'; readonly session: SessionId }
+  | { readonly type: 'announce-demand'; readonly slots: number }
+  | { readonly type: 'announce-status'; readonly session: SessionId; readonly attempt: number; readonly status: SessionStatus }
+  | { readonly type: 'drained'; readonly asks: readonly Ask<void>[] }
+
+type Step = readonly [GatewayState, readonly GatewayEffect[]]
+
+/** Announces the whole READY capacity as demand: nothing is dispatched that has no place to wait. */
+export function openGateway(limits: GatewayLimits, ready: BoundedMailbox<SessionId>): Step {
+  let slots = 0
+  while (ready.reserve()) slots += 1
+  const state: GatewayState = {
+    limits,
+    sessions: new Map(),
+    initQueue: [],
+    postRunQueue: [],
+    ready,
+    arenaPressure: false,
+    draining: [],
+  }
+  return [state, [{ type: 'announce-demand', slots }]]
+}
+
+export function step(state: GatewayState, message: Exclude<GatewayCommand, { type: 'read-gateway' }>, nowMs: number): Step {
+  switch (message.type) {
+    case 'open-session':
+      return open(state, message.spec, nowMs)
+    case 'cancel-session':
+      return state.sessions.has(message.session)
+        ? [state, [{ type: 'tell-session', session: message.session, message: { type: 'cancel', reason: message.reason } }]]
+        : [state, []]
+    case 'session-prepared':
+      return prepared(state, message.session, nowMs)
+    case 'session-left-run':
+      return leftRun(state, message.session, nowMs)
+    case 'session-closed':
+      return closed(state, message.session)
+    case 'session-status': {
+      const entry = state.sessions.get(message.session)
+      if (entry === undefined) return [state, []]
+      const next = put(state, { ...entry, status: message.status, calls: message.calls, changedAtMs: nowMs })
+      const isNews = entry.status !== message.status
+      return [
+        next,
+        isNews ? [{ type: 'announce-status', session: message.session, attempt: entry.spec.attempt, status: message.status }] : [],
+      ]
+    }
+    case 'arena-pressure':
+      return grant({ ...state, arenaPressure: message.high }, [])
+    case 'drain':
+      return settleDrain({ ...state, draining: [...state.draining, message.ask] }, [])
+    default:
+      return unreachable(message)
+  }
+}
+
+export function metricsOf(state: GatewayState): Omit<GatewayMetrics, 'arena'> {
+  const inStage = (stage: Stage): number => count(state, stage)
+  return {
+    initQueueDepth: inStage('init-queued'),
+    initInflight: inStage('init'),
+    readyDepth: inStage('ready'),
+    runInflight: inStage('running'),
+    postrunQueueDepth: inStage('post-run-queued'),
+    postrunInflight: inStage('post-run'),
+  }
+}
+
+export function sessionsOf(state: GatewayState, nowMs: number): readonly GatewaySessionView[] {
+  return [...state.sessions.values()].map((entry) => ({
+    session: entry.spec.session,
+    task: entry.spec.task,
+    attempt: entry.spec.attempt,
+    status: entry.status,
+    ageMs: nowMs - entry.openedAtMs,
+    idleMs: nowMs - entry.changedAtMs,
+    calls: entry.calls,
+  }))
+}
+
+function open(state: GatewayState, spec: SessionSpec, nowMs: number): Step {
+  const entry: Entry = {
+    spec,
+    stage: 'init-queued',
+    holdsReservation: true,
+    status: 'REGISTERED',
+    calls: 0,
+    openedAtMs: nowMs,
+    changedAtMs: nowMs,
+  }
+  const behind = state.initQueue.findIndex((id) => (state.sessions.get(id)?.spec.priority ?? 0) < spec.priority)
+  const at = behind === -1 ? state.initQueue.length : behind
+  const initQueue = [...state.initQueue.slice(0, at), spec.session, ...state.initQueue.slice(at)]
+  return grant({ ...put(state, entry), initQueue }, [{ type: 'spawn-session', spec }])
+}
+
+function prepared(state: GatewayState, session: SessionId, nowMs: number): Step {
+  const entry = state.sessions.get(session)
+  if (entry?.stage !== 'init') return [state, []]
+  state.ready.put(session)
+  return grant(put(state, { ...entry, stage: 'ready', holdsReservation: false, changedAtMs: nowMs }), [])
+}
+
+/** From any stage before POSTRUN: the agent is gone, or never was. A READY place is kept until POSTRUN has room. */
+function leftRun(state: GatewayState, session: SessionId, nowMs: number): Step {
+  const entry = state.sessions.get(session)
+  if (entry === undefined || entry.stage === 'post-run-queued' || entry.stage === 'post-run') return [state, []]
+  let holdsReservation = entry.holdsReservation
+  if (entry.stage === 'ready') {
+    // Leaving the mailbox from the middle frees a place; it is reserved again at once so that READY stays within its bound.
+    state.ready.remove(session)
+    holdsReservation = state.ready.reserve()
+  }
+  const next = put(state, { ...entry, stage: 'post-run-queued', holdsReservation, changedAtMs: nowMs })
+  const initQueue = next.initQueue.filter((id) => id !== session)
+  return grant({ ...next, initQueue, postRunQueue: [...next.postRunQueue, session] }, [])
+}
+
+function closed(state: GatewayState, session: SessionId): Step {
+  const entry = state.sessions.get(session)
+  if (entry === undefined) return [state, []]
+  if (entry.stage === 'ready') state.ready.remove(session)
+  if (entry.holdsReservation) state.ready.releaseReservation()
+  const sessions = new Map(state.sessions)
+  sessions.delete(session)
+  const next: GatewayState = {
+    ...state,
+    sessions,
+    initQueue: state.initQueue.filter((id) => id !== session),
+    postRunQueue: state.postRunQueue.filter((id) => id !== session),
+  }
+  return settleDrain(...grant(next, [{ type: 'forget-session', session }]))
+}
+
+/** Fills every stage that has room, from the end of the pipeline to its start. */
+function grant(state: GatewayState, before: readonly GatewayEffect[]): Step {
+  const effects = [...before]
+  let next = state
+
+  while (next.postRunQueue.length > 0 && count(next, 'post-run') < next.limits.maxPostrunWorkers) {
+    const [session, ...postRunQueue] = next.postRunQueue
+    const entry = session === undefined ? undefined : next.sessions.get(session)
+    next = { ...next, postRunQueue }
+    if (entry === undefined) continue
+    if (entry.holdsReservation) next.ready.releaseReservation()
+    next = put(next, { ...entry, stage: 'post-run', holdsReservation: false })
+    effects.push({ type: 'tell-session', session: entry.spec.session, message: { type: 'begin-post-run' } })
+  }
+
+  const isPostRunBehind = next.postRunQueue.length >= next.limits.maxPostrunWorkers
+  while (!next.arenaPressure && !isPostRunBehind && count(next, 'running') < next.limits.maxRunWorkers) {
+    const session = next.ready.take()
+    if (session === undefined) break
+    const entry = next.sessions.get(session)
+    if (entry === undefined) continue
+    next = put(next, { ...entry, stage: 'running' })
+    effects.push({ type: 'tell-session', session, message: { type: 'begin-run' } })
+  }
+
+  while (next.initQueue.length > 0 && count(next, 'init') < next.limits.maxInitWorkers) {
+    const [session, ...initQueue] = next.initQueue
+    const entry = session === undefined ? undefined : next.sessions.get(session)
+    next = { ...next, initQueue }
+    if (entry === undefined) continue
+    next = put(next, { ...entry, stage: 'init' })
+    effects.push({ type: 'tell-session', session: entry.spec.session, message: { type: 'begin-init' } })
+  }
+
+  if (next.draining.length === 0) {
+    let slots = 0
+    while (next.ready.reserve()) slots += 1
+    if (slots > 0) effects.push({ type: 'announce-demand', slots })
+  }
+  return [next, effects]
+}
+
+function settleDrain(state: GatewayState, effects: readonly GatewayEffect[]): Step {
+  if (state.draining.length === 0 || state.sessions.size > 0) return [state, effects]
+  return [{ ...state, draining: [] }, [...effects, { type: 'drained', asks: state.draining }]]
+}
+
+function put(state: GatewayState, entry: Entry): GatewayState {
+  const sessions = new Map(state.sessions)
+  sessions.set(entry.spec.session, entry)
+  return { ...state, sessions }
+}
+
+function count(state: GatewayState, stage: Stage): number {
+  let found = 0
+  for (const entry of state.sessions.values()) if (entry.stage === stage) found += 1
+  return found
+}

@@ -1,0 +1,218 @@
+// Runs the sandbox host's effects against the runtimes. Lives on the control thread: what it starts outlives any gateway thread.
+import { open as openFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ActorContext, ActorSpec, Settled } from '../../kernel/actor.ts'
+import type { Address } from '../../kernel/address.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef } from '../../runtime/runtime.ts'
+import type { SandboxCommand, SandboxFact, StartedSandbox } from './protocol.ts'
+import { noSandboxes, type Operation, type SandboxEffect, type SandboxSignal, step } from './state.ts'
+
+export type SandboxHostOptions = {
+  /** By backend name; a task with another backend was refused when it was submitted. */
+  readonly runtimes: ReadonlyMap<string, Runtime>
+  /** Host folder to which the logs of stopped agent sandboxes are moved, or null to drop them. */
+  readonly logsFolder: string | null
+  /** How much of the end of an agent's output is kept for the verdict and the result. */
+  readonly tailBytes: number
+}
+
+type Internal =
+  | SandboxSignal
+  | { readonly type: 'operation-settled'; readonly operation: Operation; readonly result: Settled<Fallible<unknown>> }
+  | { readonly type: 'process-gone'; readonly fact: SandboxFact; readonly notify: Address<SandboxFact> }
+
+type Message = SandboxCommand | Internal
+
+/** A fact that a full mailbox refused is offered again after this long. */
+const REOFFER_MS = 50
+
+export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
+  return {
+    name: 'sandbox-host',
+    capacity: 4096,
+    create: (context) => createReceiver(context, options),
+  }
+}
+
+function createReceiver(context: ActorContext<Message>, options: SandboxHostOptions) {
+  let state = noSandboxes
+  const processes = new Map<string, ProcessRef>()
+  const stopWaiting = new AbortController()
+
+  const runtimeOf = (ref: SandboxRef): Runtime | undefined => options.runtimes.get(ref.backend)
+
+  function run(effect: SandboxEffect): void {
+    switch (effect.type) {
+      case 'start': {
+        const { command, sandbox } = effect
+        const runtime = options.runtimes.get(command.spec.backend)
+        context.pipe<Fallible<{ ref: SandboxRef; started: StartedSandbox }>>(
+          async () => {
+            if (runtime === undefined) {
+              return { ok: false, error: { code: 'start-failed', detail: `no runtime backend '${command.spec.backend}' on this node` } }
+            }
+            const result = await runtime.start({
+              labels: {
+                'polar.session': command.session,
+                'polar.attempt': String(command.attempt),
+                'polar.purpose': command.purpose,
+                'polar.gateway': command.gateway,
+              },
+              env: { ...command.spec.env, ...command.env },
+              workdir: command.spec.workdir ?? null,
+              image: command.spec.image ?? null,
+              cpus: command.spec.cpus ?? null,
+              memoryMb: command.spec.memory_mb ?? null,
+              allowInternet: command.spec.allow_internet ?? true,
+            })
+            if (!result.ok) return result
+            const ref = result.value.sandbox
+            const started: StartedSandbox = {
+              sandbox,
+              workdir: ref.workdir,
+              home: ref.home,
+              isolation: runtime.isolation,
+              notes: result.value.notes,
+            }
+            return { ok: true, value: { ref, started } }
+          },
+          (outcome) => ({ type: 'start-settled', sandbox, result: outcome.ok ? outcome.value : failure('start-failed', outcome.error) }),
+        )
+        return
+      }
+      case 'answer-start':
+        context.reply(effect.ask, effect.result)
+        return
+      case 'answer-stopped':
+        context.reply(effect.ask, undefined)
+        return
+      case 'refuse':
+        answer(effect.operation, { ok: false, error: effect.error })
+        return
+      case 'operate':
+        operate(effect.ref, effect.operation)
+        return
+      case 'stop': {
+        const { sandbox, ref, owner } = effect
+        const keepLogs =
+          options.logsFolder === null || owner.purpose !== 'agent' ? null : join(options.logsFolder, `${owner.session}.${owner.attempt}`)
+        context.pipe(
+          async () => {
+            await runtimeOf(ref)?.stop(ref, { keepLogs })
+            processes.delete(sandbox)
+          },
+          () => ({ type: 'stop-settled', sandbox }),
+        )
+        return
+      }
+      default:
+        unreachable(effect)
+    }
+  }
+
+  function operate(ref: SandboxRef, operation: Operation): void {
+    const runtime = runtimeOf(ref)
+    context.pipe<Fallible<unknown>>(
+      async () =>
+        runtime === undefined ? failure('sandbox-gone', new Error(`no runtime '${ref.backend}'`)) : perform(runtime, ref, operation),
+      (result) => ({ type: 'operation-settled', operation, result }),
+    )
+  }
+
+  async function perform(runtime: Runtime, ref: SandboxRef, operation: Operation): Promise<Fallible<unknown>> {
+    switch (operation.type) {
+      case 'prepare-sandbox':
+        return runtime.prepare(ref, operation.action, operation.timeoutMs)
+      case 'execute':
+        return runtime.exec(ref, operation.command, operation.timeoutMs)
+      case 'write-file':
+        return runtime.writeFile(ref, operation.path, operation.content, operation.mode)
+      case 'read-file': {
+        const read = await runtime.readFile(ref, operation.path, operation.maxBytes)
+        return read.ok ? { ok: true, value: new Uint8Array(read.value).buffer } : read
+      }
+      case 'locate-model':
+        return { ok: true, value: runtime.modelUrl(ref, operation.port) }
+      case 'launch': {
+        const launched = await runtime.launch(ref, operation.command)
+        if (!launched.ok) return launched
+        processes.set(operation.sandbox, launched.value)
+        watch(runtime, launched.value, operation)
+        return { ok: true, value: undefined }
+      }
+      case 'kill-process': {
+        const process = processes.get(operation.sandbox)
+        if (process !== undefined) await runtime.kill(process, operation.graceMs)
+        return { ok: true, value: undefined }
+      }
+      default:
+        return unreachable(operation)
+    }
+  }
+
+  /** `perform` returns exactly what the operation's own ask expects; the union of asks hides that from the compiler. */
+  function answer(operation: Operation, value: Fallible<unknown>): void {
+    context.reply(operation.ask as Ask<Fallible<unknown>>, value)
+  }
+
+  function watch(runtime: Runtime, process: ProcessRef, launch: Extract<Operation, { type: 'launch' }>): void {
+    context.pipe(
+      async () => {
+        const exit = await runtime.wait(process, stopWaiting.signal)
+        const [stdoutTail, stderrTail] = await Promise.all([
+          readTail(process.stdoutFile, options.tailBytes),
+          readTail(process.stderrFile, options.tailBytes),
+        ])
+        return { exit, stdoutTail, stderrTail }
+      },
+      (outcome) => {
+        const lost: ProcessExit = { type: 'lost' }
+        const ended = outcome.ok ? outcome.value : { exit: lost, stdoutTail: '', stderrTail: outcome.error.message }
+        return { type: 'process-gone', fact: { type: 'process-ended', sandbox: launch.sandbox, ended }, notify: launch.notify }
+      },
+    )
+  }
+
+  return {
+    receive(message: Message): void {
+      switch (message.type) {
+        case 'operation-settled': {
+          const { operation, result } = message
+          answer(operation, result.ok ? result.value : failure('sandbox-gone', result.error))
+          return
+        }
+        case 'process-gone':
+          if (context.tell(message.notify, message.fact) === 'full') context.after(REOFFER_MS, message)
+          return
+        default: {
+          const [next, effects] = step(state, message)
+          state = next
+          for (const effect of effects) run(effect)
+        }
+      }
+    },
+    stopped(): void {
+      stopWaiting.abort()
+    },
+  }
+}
+
+function failure(code: RuntimeError['code'], error: Error): { readonly ok: false; readonly error: RuntimeError } {
+  return { ok: false, error: { code, detail: error.message } }
+}
+
+async function readTail(file: string, bytes: number): Promise<string> {
+  const handle = await openFile(file, 'r').catch(() => null)
+  if (handle === null) return ''
+  try {
+    const { size } = await handle.stat()
+    const length = Math.min(size, bytes)
+    const buffer = Buffer.alloc(length)
+    const { bytesRead } = await handle.read(buffer, 0, length, size - length)
+    return buffer.subarray(0, bytesRead).toString('utf8')
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,355 @@
+// Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
+import type { GatewayId } from '../../contract/ids.ts'
+import type { RuntimeSpec } from '../../contract/task.ts'
+import type { Evaluation } from '../../evaluators/evaluator.ts'
+import type { Harness, HarnessPlan } from '../../harness/harness.ts'
+import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
+import type { Address } from '../../kernel/address.ts'
+import type { Timer } from '../../kernel/clock.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { Boundary, SamplingPins, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
+import type { Fallible } from '../../runtime/runtime.ts'
+import type { BuilderCommand, BuildReply } from '../builder/protocol.ts'
+import type { EvaluatorCommand } from '../evaluator/protocol.ts'
+import type { GatewayCommand, SessionSpec } from '../gateway/protocol.ts'
+import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
+import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
+import type { AgentEnded, SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
+import { prepareSession } from './preparation.ts'
+import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
+import { openSession, reported, type SessionEffect, type SessionPolicy, type SessionStep, step } from './state.ts'
+
+export type SessionPeers = {
+  readonly gateway: Address<GatewayCommand>
+  readonly rolloutServer: Address<RolloutServerCommand>
+  readonly sandboxes: Address<SandboxCommand>
+  readonly ledger: Address<LedgerCommand>
+  readonly builder: Address<BuilderCommand>
+  readonly evaluator: Address<EvaluatorCommand>
+}
+
+export type SessionOptions = {
+  readonly kernel: Kernel
+  readonly node: GatewayId
+  readonly policy: SessionPolicy
+  readonly peers: SessionPeers
+  readonly boundary: Boundary
+  readonly modelPort: number
+  readonly harness: Harness
+  readonly agentFolder: (name: string) => string | null
+  /** How long an evaluation may wait for a grader sandbox on top of its own budget. */
+  readonly graderWaitMs: number
+}
+
+const REOFFER_MS = 50
+const RECORD_RETRY_MS = 250
+
+export function sessionActor(spec: SessionSpec, options: SessionOptions): ActorSpec<SessionMessage> {
+  return {
+    name: `session/${spec.session}.${spec.attempt}`,
+    capacity: 256,
+    create: (context) => createReceiver(context, spec, options),
+  }
+}
+
+function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec, options: SessionOptions): Receiver<SessionMessage> {
+  const { peers, policy, harness } = options
+  const { budgets } = policy
+  let state = openSession(spec, policy, context.clock.nowMs())
+  let door: SessionDoor | null = null
+  let isSealed = false
+  let run: HarnessPlan['run'] | null = null
+  const timers = new Map<Deadline, Timer>()
+  const runtime: RuntimeSpec | null | undefined = spec.request.runtime
+
+  const judge = (ended: AgentEnded): string | null => {
+    const verdict = harness.verdict({
+      exitCode: ended.exit.type === 'exited' ? ended.exit.code : -1,
+      stdoutTail: ended.stdoutTail,
+      stderrTail: ended.stderrTail,
+    })
+    return verdict.failed ? verdict.reason : null
+  }
+
+  function advance([next, effects]: SessionStep): void {
+    state = next
+    for (const effect of effects) perform(effect)
+  }
+
+  function openDoor(): { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string } {
+    if (isSealed) return { ok: false, error: 'the session ended while it was being prepared' }
+    const opened = options.boundary.openDoor({
+      session: spec.session,
+      attempt: spec.attempt,
+      tier: 'train',
+      pins: pinsOf(spec),
+      notify: (fact) => {
+        // Facts are counts for budgets and progress; the records themselves stay with the door. A full mailbox only delays them.
+        if (context.tell(context.self, fact) === 'full') context.after(REOFFER_MS, fact)
+      },
+    })
+    if (opened.ok) door = opened.door
+    return opened
+  }
+
+  function perform(effect: SessionEffect): void {
+    switch (effect.type) {
+      case 'start-sandbox':
+        if (runtime == null) {
+          advance(abandonWithoutRuntime())
+          return
+        }
+        context.ask<SandboxCommand, Fallible<StartedSandbox>>(
+          peers.sandboxes,
+          (ask) => ({
+            type: 'start-sandbox',
+            gateway: options.node,
+            session: spec.session,
+            attempt: spec.attempt,
+            purpose: 'agent',
+            spec: runtime,
+            env: { SESSION_ID: spec.session, TASK_ID: spec.task },
+            ask,
+          }),
+          budgets.initMs + budgets.teardownMs,
+          (result) => ({ type: 'sandbox-started', result }),
+        )
+        return
+      case 'prepare':
+        prepare(effect.sandbox)
+        return
+      case 'launch':
+        launch(effect.sandbox)
+        return
+      case 'arm':
+        timers.set(effect.deadline, context.after(effect.afterMs, { type: 'deadline-passed', of: effect.deadline }))
+        return
+      case 'disarm':
+        timers.get(effect.deadline)?.cancel()
+        timers.delete(effect.deadline)
+        return
+      case 'kill-agent':
+        context.ask<SandboxCommand, Fallible<void>>(
+          peers.sandboxes,
+          (ask) => ({ type: 'kill-process', sandbox: effect.sandbox.sandbox, graceMs: Math.min(2_000, budgets.teardownMs / 2), ask }),
+          budgets.teardownMs,
+          (result) => ({ type: 'agent-killed', result }),
+        )
+        return
+      case 'seal':
+        isSealed = true
+        context.pipe<SealedCalls | null>(
+          async () => (door === null ? null : door.seal()),
+          (result) => ({ type: 'sealed', result }),
+        )
+        return
+      case 'announce':
+        // Progress for lists: the next status says more than a lost one.
+        context.tell(peers.gateway, { type: 'session-status', session: spec.session, status: effect.status, calls: effect.calls })
+        return
+      case 'tell-gateway':
+        // The gateway's mailbox is larger than the sessions it may hold, and each session has one such message under way.
+        context.tell(peers.gateway, { type: effect.fact, session: spec.session })
+        return
+      case 'build':
+        context.ask<BuilderCommand, BuildReply>(
+          peers.builder,
+          (ask) => ({
+            type: 'build',
+            session: spec.session,
+            task: spec.task,
+            attempt: spec.attempt,
+            strategy: spec.request.builder,
+            sealed: effect.sealed,
+            taskMetadata: spec.request.metadata,
+            timeoutMs: budgets.buildMs,
+            ask,
+          }),
+          budgets.buildMs + budgets.teardownMs,
+          (result) => ({ type: 'built', result }),
+        )
+        return
+      case 'release-sealed':
+        door?.releaseSealed()
+        return
+      case 'evaluate':
+        evaluate(effect)
+        return
+      case 'finish':
+        finish(effect)
+        return
+      case 'record':
+        if (effect.isRetry) {
+          context.after(RECORD_RETRY_MS, { type: 'record-again' })
+          return
+        }
+        context.ask<LedgerCommand, Recorded>(
+          peers.ledger,
+          (ask) => ({
+            type: 'record-result',
+            task: spec.task,
+            session: spec.session,
+            attempt: spec.attempt,
+            summary: effect.summary,
+            // The message takes its bytes with it; the original stays for another try.
+            payload: effect.payload.slice(0),
+            ask,
+          }),
+          budgets.teardownMs,
+          (result) => ({ type: 'recorded', result }),
+        )
+        return
+      case 'stop-sandboxes':
+        context.ask<SandboxCommand, void>(
+          peers.sandboxes,
+          (ask) => ({ type: 'stop-attempt', session: spec.session, attempt: spec.attempt, ask }),
+          budgets.teardownMs * 2,
+          (result) => ({ type: 'sandboxes-stopped', result }),
+        )
+        return
+      case 'report': {
+        const offer = context.tell(peers.rolloutServer, {
+          type: 'session-finished',
+          session: spec.session,
+          attempt: spec.attempt,
+          summary: effect.summary,
+        })
+        if (offer === 'full') context.after(REOFFER_MS, { type: 'report-again' })
+        else advance(reported(state))
+        return
+      }
+      case 'close':
+        door?.close()
+        context.tell(peers.gateway, { type: 'session-closed', session: spec.session })
+        context.stop()
+        return
+      default:
+        unreachable(effect)
+    }
+  }
+
+  function abandonWithoutRuntime(): SessionStep {
+    const error = { code: 'start-failed' as const, detail: 'the task names no runtime and this node has no default_runtime' }
+    return step(state, { type: 'sandbox-started', result: { ok: true, value: { ok: false, error } } }, context.clock.nowMs(), judge)
+  }
+
+  function prepare(sandbox: StartedSandbox): void {
+    context.pipe<Preparation>(
+      async () => {
+        if (runtime == null) return { ok: false, blame: 'init', detail: 'no runtime' }
+        const prepared = await prepareSession(spec, sandbox, runtime, {
+          kernel: options.kernel,
+          sandboxes: peers.sandboxes,
+          harness,
+          agentFolder: options.agentFolder,
+          modelPort: options.modelPort,
+          openDoor,
+          deadlineMs: context.clock.nowMs() + budgets.initMs,
+        })
+        run = prepared.run
+        return prepared.preparation
+      },
+      (result) => ({ type: 'prepared', result }),
+    )
+  }
+
+  function launch(sandbox: StartedSandbox): void {
+    const command = run
+    if (command === null) throw new Error(`session ${spec.session} reached RUNNING without a plan`)
+    context.ask<SandboxCommand, Fallible<void>>(
+      peers.sandboxes,
+      (ask) => ({ type: 'launch', sandbox: sandbox.sandbox, command, notify: context.self, ask }),
+      budgets.teardownMs,
+      (result) => ({ type: 'launched', result }),
+    )
+  }
+
+  function evaluate(effect: Extract<SessionEffect, { type: 'evaluate' }>): void {
+    const evaluator = spec.request.evaluator
+    if (evaluator == null || runtime == null) throw new Error(`session ${spec.session} is to be graded without an evaluator`)
+    context.ask<EvaluatorCommand, Evaluation>(
+      peers.evaluator,
+      (ask) => ({
+        type: 'evaluate',
+        gateway: options.node,
+        session: spec.session,
+        task: spec.task,
+        attempt: spec.attempt,
+        spec: evaluator,
+        runtime,
+        agentSandbox: effect.sandbox.sandbox,
+        outcome: effect.outcome,
+        exitCode: effect.exitCode,
+        traceCount: effect.traces,
+        timeoutMs: budgets.evaluateMs,
+        ask,
+      }),
+      budgets.evaluateMs + budgets.teardownMs + options.graderWaitMs,
+      (result) => ({ type: 'evaluated', result }),
+    )
+  }
+
+  function finish(effect: Extract<SessionEffect, { type: 'finish' }>): void {
+    const exit = effect.ended?.exit ?? null
+    context.ask<BuilderCommand, BuildReply>(
+      peers.builder,
+      (ask) => ({
+        type: 'finish',
+        payload: effect.payload,
+        facts: {
+          session: spec.session,
+          task: spec.task,
+          attempt: spec.attempt,
+          node: options.node,
+          outcome: effect.outcome,
+          error: effect.error,
+          timing: effect.timing,
+          taskMetadata: spec.request.metadata,
+          agentResult: {
+            status: effect.outcome === 'completed' ? 'completed' : effect.outcome === 'agent_timeout' ? 'timeout' : 'failed',
+            return_code: exit?.type === 'exited' ? exit.code : null,
+            signal: exit?.type === 'signalled' ? exit.signal : null,
+            ...(effect.error === null ? {} : { error: effect.error }),
+            ...(effect.outcome === 'agent_timeout' ? { timeout_source: 'agent', timeout_stage: 'exec' } : {}),
+            runtime_notes: effect.notes,
+          },
+          evaluation: effect.evaluation,
+          evaluator: spec.request.evaluator?.strategy ?? null,
+          calls: effect.calls,
+        },
+        timeoutMs: budgets.buildMs,
+        ask,
+      }),
+      budgets.buildMs + budgets.teardownMs,
+      (result) => ({ type: 'finished', result }),
+    )
+  }
+
+  return {
+    receive: (message) => advance(step(state, message, context.clock.nowMs(), judge)),
+    stopped(): void {
+      for (const timer of timers.values()) timer.cancel()
+      // Ended from outside (the thread is closing): nobody will read the calls, so the door goes with the session.
+      door?.close()
+    },
+  }
+}
+
+/** Sampling that the task fixes for every call of the session, whatever the agent CLI asks for. */
+function pinsOf(spec: SessionSpec): SamplingPins {
+  const { settings } = spec.request.agent
+  const { metadata } = spec.request
+  const wanted = settings.sampling
+  const sampling: Record<string, unknown> = typeof wanted === 'object' && wanted !== null ? { ...wanted } : {}
+  const number = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined)
+  const base = number(metadata.eval_sampling_seed_base)
+  const seed = base === undefined ? (number(settings.sampling_seed) ?? number(sampling.seed)) : base + spec.sampleIndex
+  const [temperature, topP, topK] = [number(sampling.temperature), number(sampling.top_p), number(sampling.top_k)]
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { top_p: topP }),
+    ...(topK === undefined ? {} : { top_k: topK }),
+    ...(seed === undefined ? {} : { seed }),
+  }
+}

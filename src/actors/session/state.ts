@@ -1,0 +1,532 @@
+// One attempt of one session: its phase, budgets and outcome. Pure; actor.ts runs the effects.
+import type { SessionId } from '../../contract/ids.ts'
+import { OUTCOMES, type Outcome, type SessionStatus } from '../../contract/outcome.ts'
+import type { SessionSummary } from '../../contract/result.ts'
+import type { Evaluation } from '../../evaluators/evaluator.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { SealedCalls } from '../../proxy/boundary.ts'
+import type { SessionSpec } from '../gateway/protocol.ts'
+import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
+import type { Deadline, SessionMessage } from './protocol.ts'
+
+/** Milliseconds; `agent` starts with RUNNING, so that waiting in READY never eats it. */
+export type Budgets = {
+  readonly initMs: number
+  readonly agentMs: number
+  readonly firstCallMs: number
+  readonly buildMs: number
+  readonly evaluateMs: number
+  readonly teardownMs: number
+}
+
+export type SessionPolicy = {
+  readonly budgets: Budgets
+  /** Whether an agent that ran out of time is graded on what it left behind. */
+  readonly gradeTimeouts: boolean
+}
+
+type Verdict = { readonly outcome: Outcome; readonly error: string | null }
+
+/** Monotonic stamps of what has happened so far; the result's timing is made from them. */
+export type Marks = Readonly<Record<string, number>>
+
+type Common = {
+  readonly spec: SessionSpec
+  readonly policy: SessionPolicy
+  readonly marks: Marks
+  readonly durations: Readonly<Record<string, number>>
+  readonly calls: number
+  readonly tokens: number
+  readonly contextExhausted: boolean
+  /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
+  readonly cancelled: string | null
+}
+
+type Ended = Common & { readonly verdict: Verdict; readonly sandbox: StartedSandbox | null; readonly ended: AgentEnded | null }
+
+export type SessionState =
+  | (Common & { readonly phase: 'queued' })
+  | (Common & { readonly phase: 'starting' })
+  | (Common & { readonly phase: 'preparing'; readonly sandbox: StartedSandbox })
+  | (Common & { readonly phase: 'ready'; readonly sandbox: StartedSandbox })
+  | (Common & { readonly phase: 'launching'; readonly sandbox: StartedSandbox })
+  | (Common & { readonly phase: 'running'; readonly sandbox: StartedSandbox })
+  | (Ended & { readonly phase: 'killing' })
+  | (Ended & { readonly phase: 'sealing' })
+  | (Ended & { readonly phase: 'post-run-queued'; readonly sealed: SealedCalls | null })
+  | (Ended & { readonly phase: 'building'; readonly sealed: SealedCalls | null })
+  | (Ended & { readonly phase: 'evaluating'; readonly payload: ArrayBuffer | null; readonly traces: number })
+  | (Ended & { readonly phase: 'finishing'; readonly evaluation: Evaluation | null })
+  | (Ended & { readonly phase: 'recording'; readonly payload: ArrayBuffer; readonly summary: SessionSummary; readonly isStopped: boolean })
+  | (Ended & { readonly phase: 'stopping'; readonly summary: SessionSummary })
+  | (Ended & { readonly phase: 'reporting'; readonly summary: SessionSummary })
+  | { readonly phase: 'closed' }
+
+export type SessionEffect =
+  | { readonly type: 'start-sandbox' }
+  | { readonly type: 'prepare'; readonly sandbox: StartedSandbox }
+  | { readonly type: 'launch'; readonly sandbox: StartedSandbox }
+  | { readonly type: 'arm'; readonly deadline: Deadline; readonly afterMs: number }
+  | { readonly type: 'disarm'; readonly deadline: Deadline }
+  | { readonly type: 'kill-agent'; readonly sandbox: StartedSandbox }
+  | { readonly type: 'seal' }
+  | { readonly type: 'announce'; readonly status: SessionStatus; readonly calls: number }
+  | { readonly type: 'tell-gateway'; readonly fact: 'session-prepared' | 'session-left-run' }
+  | { readonly type: 'build'; readonly sealed: SealedCalls }
+  | { readonly type: 'release-sealed' }
+  | {
+      readonly type: 'evaluate'
+      readonly sandbox: StartedSandbox
+      readonly outcome: Outcome
+      readonly exitCode: number | null
+      readonly traces: number
+    }
+  | {
+      readonly type: 'finish'
+      readonly payload: ArrayBuffer | null
+      readonly outcome: Outcome
+      readonly error: string | null
+      readonly evaluation: Evaluation | null
+      readonly timing: Readonly<Record<string, number>>
+      readonly ended: AgentEnded | null
+      readonly notes: readonly string[]
+      readonly calls: number
+    }
+  /** `isRetry`: the ledger refused or did not answer; the shell waits a little first. */
+  | { readonly type: 'record'; readonly payload: ArrayBuffer; readonly summary: SessionSummary; readonly isRetry: boolean }
+  | { readonly type: 'stop-sandboxes' }
+  | { readonly type: 'report'; readonly summary: SessionSummary }
+  | { readonly type: 'close' }
+
+export type SessionStep = readonly [SessionState, readonly SessionEffect[]]
+
+export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: number): SessionState {
+  return {
+    phase: 'queued',
+    spec,
+    policy,
+    marks: { opened: nowMs },
+    durations: {},
+    calls: 0,
+    tokens: 0,
+    contextExhausted: false,
+    cancelled: null,
+  }
+}
+
+/** `judge` reads the end of the agent's output; it belongs to the harness and is pure. */
+export type Judge = (ended: AgentEnded) => string | null
+
+export function step(state: SessionState, message: SessionMessage, nowMs: number, judge: Judge): SessionStep {
+  if (state.phase === 'closed') return [state, []]
+  switch (message.type) {
+    case 'begin-init':
+      if (state.phase !== 'queued') return [state, []]
+      return [
+        { ...state, phase: 'starting', marks: marked(state, 'initBegan', nowMs) },
+        [
+          { type: 'announce', status: 'INITIALIZING', calls: 0 },
+          { type: 'arm', deadline: 'init', afterMs: state.policy.budgets.initMs },
+          { type: 'start-sandbox' },
+        ],
+      ]
+    case 'sandbox-started': {
+      if (state.phase !== 'starting') return [state, []]
+      const { result } = message
+      if (!result.ok) return abandon(state, null, 'init_error', `the sandbox host did not answer: ${result.error}`, nowMs)
+      if (!result.value.ok) return abandon(state, null, 'init_error', `the sandbox did not start: ${result.value.error.detail}`, nowMs)
+      const sandbox = result.value.value
+      return [{ ...state, phase: 'preparing', sandbox, marks: marked(state, 'sandboxStarted', nowMs) }, [{ type: 'prepare', sandbox }]]
+    }
+    case 'prepared': {
+      if (state.phase !== 'preparing') return [state, []]
+      const { result } = message
+      if (!result.ok) return abandon(state, state.sandbox, 'init_error', result.error.message, nowMs)
+      if (!result.value.ok) {
+        const outcome =
+          result.value.blame === 'harness' ? 'harness_error' : result.value.blame === 'runtime' ? 'runtime_error' : 'init_error'
+        return abandon(state, state.sandbox, outcome, result.value.detail, nowMs)
+      }
+      const { prepareMs, setupMs } = result.value
+      const durations = { ...state.durations, prepare_ms: prepareMs, agent_setup_ms: setupMs }
+      return [
+        { ...state, phase: 'ready', durations, marks: marked(state, 'ready', nowMs) },
+        [
+          { type: 'disarm', deadline: 'init' },
+          { type: 'announce', status: 'READY', calls: 0 },
+          { type: 'tell-gateway', fact: 'session-prepared' },
+        ],
+      ]
+    }
+    case 'begin-run':
+      if (state.phase !== 'ready') return [state, []]
+      return [
+        { ...state, phase: 'launching', marks: marked(state, 'runBegan', nowMs) },
+        [
+          { type: 'announce', status: 'RUNNING', calls: 0 },
+          { type: 'arm', deadline: 'agent', afterMs: state.policy.budgets.agentMs },
+          { type: 'arm', deadline: 'first-call', afterMs: state.policy.budgets.firstCallMs },
+          { type: 'launch', sandbox: state.sandbox },
+        ],
+      ]
+    case 'launched': {
+      if (state.phase !== 'launching') return [state, []]
+      const { result } = message
+      if (!result.ok) return abandon(state, state.sandbox, 'runtime_error', `the sandbox host did not answer: ${result.error}`, nowMs)
+      if (!result.value.ok)
+        return abandon(state, state.sandbox, 'runtime_error', `the agent did not start: ${result.value.error.detail}`, nowMs)
+      return [{ ...state, phase: 'running' }, []]
+    }
+    case 'process-ended':
+      return processEnded(state, message.ended, nowMs, judge)
+    case 'call-opened':
+      if (!isLive(state)) return [state, []]
+      return [
+        { ...state, calls: state.calls + 1 },
+        [
+          ...(state.calls === 0 ? ([{ type: 'disarm', deadline: 'first-call' }] as const) : []),
+          { type: 'announce', status: 'RUNNING', calls: state.calls + 1 },
+        ],
+      ]
+    case 'call-closed':
+      return [
+        {
+          ...state,
+          tokens: state.tokens + message.sampledTokens,
+          contextExhausted: state.contextExhausted || message.contextExhausted,
+        },
+        [],
+      ]
+    case 'deadline-passed':
+      return deadlinePassed(state, message.of, nowMs)
+    case 'cancel':
+      return cancel(state, message.reason, nowMs)
+    case 'agent-killed': {
+      if (state.phase !== 'killing') return [state, []]
+      return [{ ...state, phase: 'sealing', marks: marked(state, 'agentGone', nowMs) }, [{ type: 'seal' }]]
+    }
+    case 'sealed': {
+      if (state.phase !== 'sealing') return [state, []]
+      const sealed = message.result.ok ? message.result.value : null
+      const verdict = message.result.ok
+        ? afterSeal(state, sealed)
+        : { outcome: 'runtime_error' as const, error: `the captured calls could not be sealed: ${message.result.error.message}` }
+      return [
+        { ...state, phase: 'post-run-queued', sealed, verdict: overridden(state, verdict), marks: marked(state, 'postRunQueued', nowMs) },
+        [
+          { type: 'announce', status: 'POST_RUN', calls: state.calls },
+          { type: 'tell-gateway', fact: 'session-left-run' },
+        ],
+      ]
+    }
+    case 'begin-post-run': {
+      if (state.phase !== 'post-run-queued') return [state, []]
+      const begun = { ...state, marks: marked(state, 'postRunBegan', nowMs) }
+      if (state.sealed === null) return finish(begun, null, null, nowMs)
+      return [
+        { ...begun, phase: 'building', marks: marked(begun, 'buildBegan', nowMs) },
+        [
+          { type: 'announce', status: 'BUILDING', calls: state.calls },
+          { type: 'build', sealed: state.sealed },
+        ],
+      ]
+    }
+    case 'built':
+      return built(state, message, nowMs)
+    case 'evaluated': {
+      if (state.phase !== 'evaluating') return [state, []]
+      const { result } = message
+      const durations = { ...state.durations, eval_ms: nowMs - (state.marks.evaluateBegan ?? nowMs) }
+      if (!result.ok) {
+        const timedOut = result.error === 'deadline'
+        const verdict: Verdict = {
+          outcome: timedOut ? 'evaluator_timeout' : 'evaluator_error',
+          error: timedOut ? 'the evaluator did not answer within its budget' : `the evaluator was ${result.error}`,
+        }
+        return finish({ ...state, durations, verdict: overridden(state, verdict) }, state.payload, null, nowMs)
+      }
+      const evaluation = result.value
+      const verdict: Verdict =
+        evaluation.type === 'failed' ? { outcome: 'evaluator_error', error: `the evaluator failed: ${evaluation.error}` } : state.verdict
+      return finish({ ...state, durations, verdict: overridden(state, verdict) }, state.payload, evaluation, nowMs)
+    }
+    case 'finished': {
+      if (state.phase !== 'finishing') return [state, []]
+      const { result } = message
+      if (result.ok && result.value.type === 'finished') {
+        const { payload, summary } = result.value
+        return [
+          { ...state, phase: 'recording', payload, summary, isStopped: false },
+          [{ type: 'record', payload, summary, isRetry: false }, { type: 'stop-sandboxes' }],
+        ]
+      }
+      // The result could not be made from what was built: a result without traces always can.
+      const error = result.ok && result.value.type === 'build-failed' ? result.value.error : result.ok ? 'unexpected reply' : result.error
+      const verdict = overridden(state, { outcome: 'build_error', error: `the result could not be made: ${error}` })
+      return finish({ ...state, verdict }, null, null, nowMs)
+    }
+    case 'recorded': {
+      if (state.phase !== 'recording') return [state, []]
+      const { result } = message
+      // Held until the ledger takes it: a result that is not recorded must not be reported.
+      if (!result.ok || result.value.type === 'refused') {
+        return [state, [{ type: 'record', payload: state.payload, summary: state.summary, isRetry: true }]]
+      }
+      if (state.isStopped) return [{ ...state, phase: 'reporting' }, [{ type: 'report', summary: state.summary }]]
+      return [{ ...state, phase: 'stopping' }, []]
+    }
+    case 'sandboxes-stopped': {
+      if (state.phase === 'recording') return [{ ...state, isStopped: true }, []]
+      if (state.phase !== 'stopping') return [state, []]
+      return [{ ...state, phase: 'reporting' }, [{ type: 'report', summary: state.summary }]]
+    }
+    case 'record-again':
+      if (state.phase !== 'recording') return [state, []]
+      return [state, [{ type: 'record', payload: state.payload, summary: state.summary, isRetry: false }]]
+    case 'report-again':
+      return state.phase === 'reporting' ? [state, [{ type: 'report', summary: state.summary }]] : [state, []]
+    default:
+      return unreachable(message)
+  }
+}
+
+/** The shell calls this once rollout-server has accepted the report. */
+export function reported(state: SessionState): SessionStep {
+  return state.phase === 'reporting' ? [{ phase: 'closed' }, [{ type: 'close' }]] : [state, []]
+}
+
+export function sessionOf(state: SessionState): SessionId | null {
+  return state.phase === 'closed' ? null : state.spec.session
+}
+
+type Live = Extract<SessionState, { phase: 'launching' | 'running' }>
+
+function isLive(state: SessionState): state is Live {
+  return state.phase === 'launching' || state.phase === 'running'
+}
+
+function processEnded(state: SessionState, ended: AgentEnded, nowMs: number, judge: Judge): SessionStep {
+  // A kill that is under way makes the process end; its output still belongs to the result.
+  if (state.phase === 'killing' || state.phase === 'sealing') return [{ ...state, ended: state.ended ?? ended }, []]
+  if (!isLive(state)) return [state, []]
+  return leaveRun(state, verdictOf(state, ended, judge), ended, nowMs)
+}
+
+function verdictOf(state: Live, ended: AgentEnded, judge: Judge): Verdict {
+  if (state.contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
+  if (ended.exit.type === 'lost') return { outcome: 'runtime_error', error: 'the agent’s process vanished without an exit status' }
+  const howItEnded = ended.exit.type === 'exited' ? `exit code ${ended.exit.code}` : `signal ${ended.exit.signal}`
+  if (state.calls === 0) return { outcome: 'harness_error', error: `the agent ended (${howItEnded}) without a single model call` }
+  const fault = judge(ended)
+  if (ended.exit.type === 'exited' && ended.exit.code === 0 && fault === null) return { outcome: 'completed', error: null }
+  return { outcome: 'agent_error', error: fault ?? `the agent ended with ${howItEnded}` }
+}
+
+function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number): SessionStep {
+  if (state.phase === 'closed') return [state, []]
+  const { budgets } = state.policy
+  switch (deadline) {
+    case 'init':
+      if (state.phase !== 'starting' && state.phase !== 'preparing') return [state, []]
+      return abandon(
+        state,
+        state.phase === 'preparing' ? state.sandbox : null,
+        'init_error',
+        `INIT took longer than ${budgets.initMs} ms`,
+        nowMs,
+      )
+    case 'agent':
+      if (!isLive(state)) return [state, []]
+      return leaveRun(
+        state,
+        state.contextExhausted
+          ? { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
+          : { outcome: 'agent_timeout', error: `the agent ran longer than ${budgets.agentMs} ms` },
+        null,
+        nowMs,
+      )
+    case 'first-call':
+      if (!isLive(state) || state.calls > 0) return [state, []]
+      return leaveRun(state, { outcome: 'harness_error', error: `no model call within ${budgets.firstCallMs} ms` }, null, nowMs)
+    default:
+      return unreachable(deadline)
+  }
+}
+
+function cancel(state: SessionState, reason: string, nowMs: number): SessionStep {
+  if (state.phase === 'closed') return [state, []]
+  const verdict: Verdict = { outcome: 'cancelled', error: `session cancelled: ${reason}` }
+  switch (state.phase) {
+    case 'queued':
+    case 'starting':
+      return abandon(state, null, verdict.outcome, verdict.error, nowMs)
+    case 'preparing':
+    case 'ready':
+      return abandon(state, state.sandbox, verdict.outcome, verdict.error, nowMs)
+    case 'launching':
+    case 'running':
+      return leaveRun(state, verdict, null, nowMs)
+    case 'evaluating':
+      return finish({ ...state, verdict, cancelled: reason }, state.payload, null, nowMs)
+    case 'killing':
+    case 'sealing':
+    case 'post-run-queued':
+    case 'building':
+      return [{ ...state, verdict, cancelled: reason }, []]
+    case 'finishing':
+    case 'recording':
+    case 'stopping':
+    case 'reporting':
+      // The result is being written: the session ended before the cancel.
+      return [state, []]
+    default:
+      return unreachable(state)
+  }
+}
+
+/** Ends a session whose agent never acted. Its door may be open, so it passes through sealing all the same. */
+function abandon(
+  state: Exclude<SessionState, { phase: 'closed' }>,
+  sandbox: StartedSandbox | null,
+  outcome: Outcome,
+  error: string | null,
+  nowMs: number,
+): SessionStep {
+  const common = { ...commonOf(state), marks: marked(state, 'agentGone', nowMs) }
+  return [
+    { ...common, phase: 'sealing', verdict: { outcome, error }, sandbox, ended: null },
+    [
+      { type: 'disarm', deadline: 'init' },
+      { type: 'disarm', deadline: 'agent' },
+      { type: 'disarm', deadline: 'first-call' },
+      { type: 'seal' },
+    ],
+  ]
+}
+
+/** The agent may still have children: nothing is sealed or graded before its whole tree is gone. */
+function leaveRun(state: Live, verdict: Verdict, ended: AgentEnded | null, nowMs: number): SessionStep {
+  const common = { ...commonOf(state), marks: marked(state, 'agentEnded', nowMs) }
+  const cancelled = verdict.outcome === 'cancelled' ? verdict.error : null
+  return [
+    { ...common, phase: 'killing', verdict, sandbox: state.sandbox, ended, cancelled },
+    [
+      { type: 'disarm', deadline: 'agent' },
+      { type: 'disarm', deadline: 'first-call' },
+      { type: 'kill-agent', sandbox: state.sandbox },
+    ],
+  ]
+}
+
+/** An engine failure that the agent could not get over is not the policy's fault. */
+function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, sealed: SealedCalls | null): Verdict {
+  if (sealed === null) return state.verdict
+  if (state.verdict.outcome !== 'agent_error' && state.verdict.outcome !== 'completed') return state.verdict
+  const last = sealed.calls.at(-1)
+  if (sealed.upstreamFailures > 0 && last !== undefined && (last.status === 'failed' || last.status === 'aborted')) {
+    return { outcome: 'upstream_error', error: `the last model call failed: ${last.error ?? `status ${last.httpStatus}`}` }
+  }
+  return state.verdict
+}
+
+function built(state: SessionState, message: Extract<SessionMessage, { type: 'built' }>, nowMs: number): SessionStep {
+  if (state.phase !== 'building' || state.sealed === null) return [state, []]
+  const { result } = message
+  const released: SessionEffect = { type: 'release-sealed' }
+  const timed = { ...state, durations: { ...state.durations, build_ms: nowMs - (state.marks.buildBegan ?? nowMs) } }
+  if (!result.ok || result.value.type !== 'built') {
+    const error =
+      result.ok && result.value.type === 'build-failed'
+        ? result.value.error
+        : result.ok
+          ? 'unexpected reply'
+          : `the builder gave ${result.error}`
+    const verdict = overridden(state, { outcome: 'build_error', error: `the trajectory could not be built: ${error}` })
+    return prefixed(released, finish({ ...timed, verdict }, null, null, nowMs))
+  }
+  const { payload, traces } = result.value
+  if (!isGraded(state) || state.sandbox === null) return prefixed(released, finish(timed, payload, null, nowMs))
+  return [
+    { ...timed, phase: 'evaluating', payload, traces, marks: marked(timed, 'evaluateBegan', nowMs) },
+    [
+      released,
+      { type: 'announce', status: 'EVALUATING', calls: state.calls },
+      {
+        type: 'evaluate',
+        sandbox: state.sandbox,
+        outcome: state.verdict.outcome,
+        exitCode: state.ended?.exit.type === 'exited' ? state.ended.exit.code : null,
+        traces,
+      },
+    ],
+  ]
+}
+
+function isGraded(state: Ended): boolean {
+  if (state.spec.request.evaluator == null || state.cancelled !== null) return false
+  const { graded } = OUTCOMES[state.verdict.outcome]
+  return graded === 'yes' || (graded === 'as-configured' && state.policy.gradeTimeouts)
+}
+
+function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluation | null, nowMs: number): SessionStep {
+  return [
+    { ...endedOf(state), phase: 'finishing', evaluation },
+    [
+      {
+        type: 'finish',
+        payload,
+        outcome: state.verdict.outcome,
+        error: state.verdict.error,
+        evaluation,
+        timing: timingOf(state, nowMs),
+        ended: state.ended,
+        notes: state.sandbox?.notes ?? [],
+        calls: state.calls,
+      },
+    ],
+  ]
+}
+
+/** A cancel that came first keeps its place: no later fault may turn it into a retry. */
+function overridden(state: Common & { readonly verdict: Verdict }, verdict: Verdict): Verdict {
+  return state.cancelled === null ? verdict : state.verdict
+}
+
+function timingOf(state: Common, nowMs: number): Record<string, number> {
+  const at = (name: string): number | undefined => state.marks[name]
+  const between = (from: string, to: string): number | undefined => {
+    const [a, b] = [at(from), at(to)]
+    return a === undefined || b === undefined ? undefined : b - a
+  }
+  const opened = at('opened') ?? nowMs
+  const timing: Record<string, number | undefined> = {
+    register_to_init_queue_ms: state.spec.registeredMsAgo,
+    init_ms: between('initBegan', 'ready'),
+    container_start_ms: between('initBegan', 'sandboxStarted'),
+    ready_queue_ms: between('ready', 'runBegan'),
+    run_ms: between('runBegan', 'agentGone'),
+    agent_exec_ms: between('runBegan', 'agentEnded'),
+    postrun_queue_ms: between('postRunQueued', 'postRunBegan'),
+    postrun_ms: at('postRunBegan') === undefined ? undefined : nowMs - (at('postRunBegan') ?? nowMs),
+    e2e_ms: nowMs - opened + state.spec.registeredMsAgo,
+    ...state.durations,
+  }
+  return Object.fromEntries(Object.entries(timing).flatMap(([key, value]) => (value === undefined ? [] : [[key, Math.max(0, value)]])))
+}
+
+function marked(state: { readonly marks: Marks }, name: string, nowMs: number): Marks {
+  return { ...state.marks, [name]: nowMs }
+}
+
+function prefixed(first: SessionEffect, [state, effects]: SessionStep): SessionStep {
+  return [state, [first, ...effects]]
+}
+
+function commonOf(state: Common): Common {
+  const { spec, policy, marks, durations, calls, tokens, contextExhausted, cancelled } = state
+  return { spec, policy, marks, durations, calls, tokens, contextExhausted, cancelled }
+}
+
+function endedOf(state: Ended): Ended {
+  return { ...commonOf(state), verdict: state.verdict, sandbox: state.sandbox, ended: state.ended }
+}
