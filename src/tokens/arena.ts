@@ -1,0 +1,49 @@
+// One thread's token memory: opens sessions on it, answers how full it is, and gives it all back at the end.
+import { type ArenaStats, openBlockPool } from './block-pool.ts'
+import { openIdScratch, openLogprobScratch } from './scratch.ts'
+import { openSessionTokens, type SessionTokens } from './session-tokens.ts'
+
+export type ArenaOptions = {
+  /** Tokens in one slab; 4 MiB of them unless told otherwise. A multiple of `blockTokens`. */
+  readonly slabTokens?: number
+  /** What a session takes at a time, so half of it is what a session wastes on average. */
+  readonly blockTokens?: number
+  /** The bound on the arena's memory. Slabs are made when first needed and kept until `close`. */
+  readonly maxSlabs: number
+  /** The leased share of all blocks at which pressure begins. It ends an eighth below. */
+  readonly pressureAt?: number
+  /** Told on every change. A refused append is pressure too. Must not throw. */
+  readonly onPressure?: (high: boolean) => void
+}
+
+export type Arena = {
+  openSession(): SessionTokens
+  stats(): ArenaStats
+  /** Every handle is stale and every append is refused from here on. Sessions may still be closed and leases released. Idempotent. */
+  close(): void
+}
+
+/** Opens token memory whose single writer is the calling thread. Throws a RangeError on options that make no arena. */
+export function openArena(options: ArenaOptions): Arena {
+  const { slabTokens = 2 ** 20, blockTokens = 2 ** 12, maxSlabs, pressureAt = 0.8, onPressure = () => {} } = options
+  checkCount('slabTokens', slabTokens)
+  checkCount('blockTokens', blockTokens)
+  checkCount('maxSlabs', maxSlabs)
+  if (slabTokens % blockTokens !== 0) throw new RangeError(`slabTokens (${slabTokens}) must be a multiple of blockTokens (${blockTokens})`)
+  if (!(pressureAt > 0 && pressureAt <= 1)) throw new RangeError(`pressureAt must lie in (0, 1], not ${pressureAt}`)
+
+  const pool = openBlockPool({ slabTokens, blockTokens, maxSlabs, pressureAt, onPressure })
+  let leasesMade = 0
+  const host = {
+    pool,
+    nextLease: () => ++leasesMade,
+    promptScratch: openIdScratch(),
+    sampledScratch: openIdScratch(),
+    logprobScratch: openLogprobScratch(),
+  }
+  return { openSession: () => openSessionTokens(host), stats: pool.stats, close: pool.close }
+}
+
+function checkCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) throw new RangeError(`${name} must be a positive whole number, not ${value}`)
+}

@@ -1,0 +1,120 @@
+// The blocks of one thread's slabs: which are free, how many are leased, and when that becomes pressure.
+import { threadId } from 'node:worker_threads'
+import { createSlab, recycleBlock, type Slab, type SlabShape } from './slab.ts'
+
+export type Block = { readonly slab: Slab; readonly index: number }
+
+/** Always `allocatedBlocks = freeBlocks + leasedBlocks`. */
+export type ArenaStats = {
+  readonly allocatedBlocks: number
+  readonly freeBlocks: number
+  readonly leasedBlocks: number
+  readonly pressure: boolean
+}
+
+export type BlockPoolOptions = SlabShape & {
+  readonly maxSlabs: number
+  readonly pressureAt: number
+  readonly onPressure: (high: boolean) => void
+}
+
+export type BlockPool = {
+  readonly blockTokens: number
+  /** All of `count` blocks or, when they are not to be had, null and no change. */
+  claim(count: number): readonly Block[] | null
+  /** Recycles blocks; every handle into them is stale from here on. */
+  free(blocks: readonly Block[]): void
+  slab(id: number): Slab
+  stats(): ArenaStats
+  isClosed(): boolean
+  /** Recycles every block and lets go of the slabs; claims answer null from here on. Idempotent. */
+  close(): void
+}
+
+/** Pressure ends only well below where it begins, so that one session on the edge does not make READY flap. */
+const EASED_SHARE = 7 / 8
+
+/** Slabs of one thread are counted here and never share an id within the process, so a reader's cache cannot mistake one for another. */
+const IDS_PER_THREAD = 2 ** 32
+let slabsMade = 0
+
+export function openBlockPool(options: BlockPoolOptions): BlockPool {
+  const { slabTokens, blockTokens, maxSlabs, pressureAt, onPressure } = options
+  const blocksPerSlab = slabTokens / blockTokens
+  const slabs = new Map<number, Slab>()
+  // A stack: the block freed last is claimed first, while it is warm.
+  const freeBlocks: Block[] = []
+  let leased = 0
+  let isHigh = false
+  let isClosed = false
+
+  function grow(): boolean {
+    if (slabs.size >= maxSlabs) return false
+    const slab = createSlab(threadId * IDS_PER_THREAD + slabsMade, options)
+    if (slab === null) return false
+    slabsMade++
+    slabs.set(slab.id, slab)
+    for (let index = blocksPerSlab - 1; index >= 0; index--) freeBlocks.push({ slab, index })
+    return true
+  }
+
+  function signal(high: boolean): void {
+    if (high === isHigh) return
+    isHigh = high
+    onPressure(high)
+  }
+
+  function watch(): void {
+    const share = leased / (maxSlabs * blocksPerSlab)
+    if (share >= pressureAt) signal(true)
+    else if (share < pressureAt * EASED_SHARE) signal(false)
+  }
+
+  return {
+    blockTokens,
+    claim(count) {
+      const isPossible = !isClosed && leased + count <= maxSlabs * blocksPerSlab
+      while (isPossible && freeBlocks.length < count && grow());
+      if (!isPossible || freeBlocks.length < count) {
+        // A refusal is pressure whatever the share: more sessions would only be refused too.
+        if (!isClosed) signal(true)
+        return null
+      }
+      const claimed = count === 0 ? [] : freeBlocks.splice(-count).reverse()
+      leased += count
+      watch()
+      return claimed
+    },
+    free(blocks) {
+      if (isClosed) return
+      for (const block of blocks) {
+        recycleBlock(block.slab, block.index)
+        freeBlocks.push(block)
+      }
+      leased -= blocks.length
+      watch()
+    },
+    slab(id) {
+      const slab = slabs.get(id)
+      if (slab === undefined) throw new Error(`slab ${id} is not of this arena, or the arena was closed`)
+      return slab
+    },
+    stats: () => ({
+      allocatedBlocks: slabs.size * blocksPerSlab,
+      freeBlocks: freeBlocks.length,
+      leasedBlocks: leased,
+      pressure: isHigh,
+    }),
+    isClosed: () => isClosed,
+    close() {
+      if (isClosed) return
+      isClosed = true
+      for (const slab of slabs.values()) {
+        for (let index = 0; index < blocksPerSlab; index++) recycleBlock(slab, index)
+      }
+      slabs.clear()
+      freeBlocks.length = 0
+      leased = 0
+    },
+  }
+}
