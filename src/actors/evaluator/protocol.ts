@@ -5,6 +5,9 @@ import type { EvaluatorSpec, RuntimeSpec } from '../../contract/task.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Ask } from '../../kernel/ask.ts'
 
+/** `timed-out`: no verdict within the budget; whatever the evaluator says later is not heard. */
+export type EvaluatorReply = Evaluation | { readonly type: 'timed-out'; readonly timeoutMs: number }
+
 export type EvaluatorCommand = {
   readonly type: 'evaluate'
   readonly gateway: GatewayId
@@ -18,5 +21,5 @@ export type EvaluatorCommand = {
   readonly exitCode: number | null
   readonly traceCount: number
   readonly timeoutMs: number
-  readonly ask: Ask<Evaluation>
+  readonly ask: Ask<EvaluatorReply>
 }

@@ -2,7 +2,7 @@
 import type { SessionId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import type { Ask } from '../../kernel/ask.ts'
-import type { BoundedMailbox } from '../../kernel/mailbox.ts'
+import type { Mailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { SessionCommand } from '../session/protocol.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySessionView, SessionSpec } from './protocol.ts'
@@ -27,7 +27,7 @@ export type GatewayState = {
   readonly initQueue: readonly SessionId[]
   readonly postRunQueue: readonly SessionId[]
   /** The READY stage: every demand this gateway has announced, and every session in INIT, holds a reservation in it. */
-  readonly ready: BoundedMailbox<SessionId>
+  readonly ready: Mailbox<SessionId>
   readonly arenaPressure: boolean
   readonly draining: readonly Ask<void>[]
 }
@@ -43,7 +43,7 @@ export type GatewayEffect =
 type Step = readonly [GatewayState, readonly GatewayEffect[]]
 
 /** Announces the whole READY capacity as demand: nothing is dispatched that has no place to wait. */
-export function openGateway(limits: GatewayLimits, ready: BoundedMailbox<SessionId>): Step {
+export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): Step {
   let slots = 0
   while (ready.reserve()) slots += 1
   const state: GatewayState = {
@@ -145,7 +145,7 @@ function leftRun(state: GatewayState, session: SessionId, nowMs: number): Step {
   let holdsReservation = entry.holdsReservation
   if (entry.stage === 'ready') {
     // Leaving the mailbox from the middle frees a place; it is reserved again at once so that READY stays within its bound.
-    state.ready.remove(session)
+    state.ready.remove((id) => id === session)
     holdsReservation = state.ready.reserve()
   }
   const next = put(state, { ...entry, stage: 'post-run-queued', holdsReservation, changedAtMs: nowMs })
@@ -156,7 +156,7 @@ function leftRun(state: GatewayState, session: SessionId, nowMs: number): Step {
 function closed(state: GatewayState, session: SessionId): Step {
   const entry = state.sessions.get(session)
   if (entry === undefined) return [state, []]
-  if (entry.stage === 'ready') state.ready.remove(session)
+  if (entry.stage === 'ready') state.ready.remove((id) => id === session)
   if (entry.holdsReservation) state.ready.releaseReservation()
   const sessions = new Map(state.sessions)
   sessions.delete(session)

@@ -127,8 +127,10 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
         return runtime.prepare(ref, operation.action, operation.timeoutMs)
       case 'execute':
         return runtime.exec(ref, operation.command, operation.timeoutMs)
-      case 'write-file':
-        return runtime.writeFile(ref, operation.path, operation.content, operation.mode)
+      case 'write-file': {
+        const content = typeof operation.content === 'string' ? operation.content : new Uint8Array(operation.content)
+        return runtime.writeFile(ref, operation.path, content, operation.mode)
+      }
       case 'read-file': {
         const read = await runtime.readFile(ref, operation.path, operation.maxBytes)
         return read.ok ? { ok: true, value: new Uint8Array(read.value).buffer } : read

@@ -54,7 +54,7 @@ export type SandboxCommand =
       readonly type: 'write-file'
       readonly sandbox: SandboxId
       readonly path: string
-      readonly content: string
+      readonly content: string | ArrayBuffer
       readonly mode: number
       readonly ask: Ask<Fallible<void>>
     }

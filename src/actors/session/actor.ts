@@ -1,7 +1,6 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
 import type { RuntimeSpec } from '../../contract/task.ts'
-import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Harness, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
@@ -11,7 +10,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { Boundary, SamplingPins, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
 import type { Fallible } from '../../runtime/runtime.ts'
 import type { BuilderCommand, BuildReply } from '../builder/protocol.ts'
-import type { EvaluatorCommand } from '../evaluator/protocol.ts'
+import type { EvaluatorCommand, EvaluatorReply } from '../evaluator/protocol.ts'
 import type { GatewayCommand, SessionSpec } from '../gateway/protocol.ts'
 import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
@@ -268,7 +267,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   function evaluate(effect: Extract<SessionEffect, { type: 'evaluate' }>): void {
     const evaluator = spec.request.evaluator
     if (evaluator == null || runtime == null) throw new Error(`session ${spec.session} is to be graded without an evaluator`)
-    context.ask<EvaluatorCommand, Evaluation>(
+    context.ask<EvaluatorCommand, EvaluatorReply>(
       peers.evaluator,
       (ask) => ({
         type: 'evaluate',

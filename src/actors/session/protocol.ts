@@ -1,10 +1,10 @@
 // One attempt of one session: phase, budgets, sandbox, calls, outcome.
-import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Settled } from '../../kernel/actor.ts'
 import type { Answer } from '../../kernel/ask.ts'
 import type { CallFact, SealedCalls } from '../../proxy/boundary.ts'
 import type { Fallible } from '../../runtime/runtime.ts'
 import type { BuildReply } from '../builder/protocol.ts'
+import type { EvaluatorReply } from '../evaluator/protocol.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import type { Recorded } from '../ledger/protocol.ts'
 import type { SandboxFact, StartedSandbox } from '../sandbox/protocol.ts'
@@ -34,7 +34,7 @@ export type SessionSignal =
   /** Null when the attempt never had a door to the model. */
   | { readonly type: 'sealed'; readonly result: Settled<SealedCalls | null> }
   | { readonly type: 'built'; readonly result: Answer<BuildReply> }
-  | { readonly type: 'evaluated'; readonly result: Answer<Evaluation> }
+  | { readonly type: 'evaluated'; readonly result: Answer<EvaluatorReply> }
   | { readonly type: 'finished'; readonly result: Answer<BuildReply> }
   | { readonly type: 'recorded'; readonly result: Answer<Recorded> }
   | { readonly type: 'sandboxes-stopped'; readonly result: Answer<void> }

@@ -237,18 +237,9 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       if (state.phase !== 'evaluating') return [state, []]
       const { result } = message
       const durations = { ...state.durations, eval_ms: nowMs - (state.marks.evaluateBegan ?? nowMs) }
-      if (!result.ok) {
-        const timedOut = result.error === 'deadline'
-        const verdict: Verdict = {
-          outcome: timedOut ? 'evaluator_timeout' : 'evaluator_error',
-          error: timedOut ? 'the evaluator did not answer within its budget' : `the evaluator was ${result.error}`,
-        }
-        return finish({ ...state, durations, verdict: overridden(state, verdict) }, state.payload, null, nowMs)
-      }
-      const evaluation = result.value
-      const verdict: Verdict =
-        evaluation.type === 'failed' ? { outcome: 'evaluator_error', error: `the evaluator failed: ${evaluation.error}` } : state.verdict
-      return finish({ ...state, durations, verdict: overridden(state, verdict) }, state.payload, evaluation, nowMs)
+      const evaluation = result.ok && result.value.type !== 'timed-out' ? result.value : null
+      const verdict = overridden(state, afterEvaluation(state, result))
+      return finish({ ...state, durations, verdict }, state.payload, evaluation, nowMs)
     }
     case 'finished': {
       if (state.phase !== 'finishing') return [state, []]
@@ -460,6 +451,24 @@ function built(state: SessionState, message: Extract<SessionMessage, { type: 'bu
       },
     ],
   ]
+}
+
+function afterEvaluation(state: Ended, result: Extract<SessionMessage, { type: 'evaluated' }>['result']): Verdict {
+  if (!result.ok) {
+    return result.error === 'deadline'
+      ? { outcome: 'evaluator_timeout', error: 'the evaluator did not answer within its budget' }
+      : { outcome: 'evaluator_error', error: `the evaluator could not be asked: ${result.error}` }
+  }
+  switch (result.value.type) {
+    case 'graded':
+      return state.verdict
+    case 'failed':
+      return { outcome: 'evaluator_error', error: `the evaluator failed: ${result.value.error}` }
+    case 'timed-out':
+      return { outcome: 'evaluator_timeout', error: `the evaluator gave no verdict within ${result.value.timeoutMs} ms` }
+    default:
+      return unreachable(result.value)
+  }
 }
 
 function isGraded(state: Ended): boolean {

@@ -1,0 +1,132 @@
+// Gives each evaluation its sandboxes and its deadline. An evaluator that throws or never ends is an answer, never a reward.
+import type { SandboxId } from '../../contract/ids.ts'
+import type { EvaluatorSandbox } from '../../evaluators/evaluator.ts'
+import type { Evaluators } from '../../evaluators/registry.ts'
+import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
+import type { Address } from '../../kernel/address.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { ExecResult, Fallible } from '../../runtime/runtime.ts'
+import type { SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
+import type { EvaluatorCommand, EvaluatorReply } from './protocol.ts'
+import { type EvaluatorMessage, openEvaluator, step } from './state.ts'
+
+export type EvaluatorOptions = {
+  readonly kernel: Kernel
+  readonly sandboxes: Address<SandboxCommand>
+  readonly evaluators: Evaluators
+  /** Grader sandboxes at once: an evaluation holds one place from its start to its end. */
+  readonly maxRunning: number
+  readonly teardownMs: number
+}
+
+export function evaluatorActor(options: EvaluatorOptions): ActorSpec<EvaluatorMessage> {
+  return { name: 'evaluator', capacity: 1024, create: (context) => createReceiver(context, options) }
+}
+
+function createReceiver(context: ActorContext<EvaluatorMessage>, options: EvaluatorOptions): Receiver<EvaluatorMessage> {
+  let state = openEvaluator(options.maxRunning)
+  return {
+    receive(message): void {
+      const [next, start] = step(state, message)
+      state = next
+      if (start === null) return
+      context.pipe(
+        async () => {
+          const evaluation = await evaluateWithin(start, options)
+          context.reply(start.ask, evaluation)
+        },
+        (outcome) => {
+          if (!outcome.ok) context.reply(start.ask, { type: 'failed', error: outcome.error.message, log: outcome.error.stack ?? '' })
+          return { type: 'evaluation-settled' }
+        },
+      )
+    },
+  }
+}
+
+async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptions): Promise<EvaluatorReply> {
+  const { kernel } = options
+  const deadlineMs = kernel.clock.nowMs() + command.timeoutMs
+  const graders: SandboxId[] = []
+  const host = hostOf(options, deadlineMs)
+
+  async function freshSandbox(): Promise<Fallible<EvaluatorSandbox>> {
+    const started = await host<StartedSandbox>((ask) => ({
+      type: 'start-sandbox',
+      gateway: command.gateway,
+      session: command.session,
+      attempt: command.attempt,
+      purpose: 'grader',
+      spec: command.runtime,
+      env: command.spec.env,
+      ask,
+    }))
+    if (!started.ok) return started
+    const { sandbox } = started.value
+    graders.push(sandbox)
+    for (const [index, action] of (command.runtime.eval_prepare ?? command.runtime.prepare).entries()) {
+      const timeoutMs = Math.max(1, deadlineMs - kernel.clock.nowMs())
+      const prepared = await host<ExecResult | null>((ask) => ({ type: 'prepare-sandbox', sandbox, action, timeoutMs, ask }))
+      if (!prepared.ok) return prepared
+      const exit = prepared.value?.exit
+      if (exit !== undefined && !(exit.type === 'exited' && exit.code === 0)) {
+        const detail = `prepare action ${index} failed in the grader's sandbox: ${prepared.value?.stderr.slice(-400) ?? ''}`
+        return { ok: false, error: { code: 'start-failed', detail } }
+      }
+    }
+    return { ok: true, value: sandboxView(host, sandbox, command.spec.env) }
+  }
+
+  const timer = Promise.withResolvers<EvaluatorReply>()
+  const cancel = kernel.scheduler.after(command.timeoutMs, () => timer.resolve({ type: 'timed-out', timeoutMs: command.timeoutMs }))
+  try {
+    return await Promise.race([
+      timer.promise,
+      options.evaluators.evaluate({
+        spec: command.spec,
+        sessionId: command.session,
+        taskId: command.task,
+        outcome: command.outcome,
+        exitCode: command.exitCode,
+        traceCount: command.traceCount,
+        agentSandbox: sandboxView(host, command.agentSandbox, command.spec.env),
+        freshSandbox,
+        timeoutMs: command.timeoutMs,
+      }),
+    ])
+  } finally {
+    cancel.cancel()
+    for (const sandbox of graders) {
+      await kernel.ask<SandboxCommand, void>(options.sandboxes, (ask) => ({ type: 'stop-sandbox', sandbox, ask }), options.teardownMs)
+    }
+  }
+}
+
+type Host = <R>(make: (ask: Ask<Fallible<R>>) => SandboxCommand) => Promise<Fallible<R>>
+
+/** Every question to the sandbox host ends with the evaluation's own deadline. */
+function hostOf(options: EvaluatorOptions, deadlineMs: number): Host {
+  return async (make) => {
+    const leftMs = Math.max(1, deadlineMs - options.kernel.clock.nowMs())
+    const answer = await options.kernel.ask(options.sandboxes, make, leftMs)
+    if (answer.ok) return answer.value
+    const code = answer.error === 'deadline' ? 'timeout' : 'sandbox-gone'
+    return { ok: false, error: { code, detail: `the sandbox host gave no answer: ${answer.error}` } }
+  }
+}
+
+function sandboxView(host: Host, sandbox: SandboxId, env: Readonly<Record<string, string>>): EvaluatorSandbox {
+  return {
+    exec: (command, timeoutMs) =>
+      host<ExecResult>((ask) => ({ type: 'execute', sandbox, command: { ...command, env: { ...env, ...command.env } }, timeoutMs, ask })),
+    writeFile: (path, content) => {
+      const bytes = typeof content === 'string' ? content : new Uint8Array(content).buffer
+      return host<void>((ask) => ({ type: 'write-file', sandbox, path, content: bytes, mode: 0o600, ask }))
+    },
+    readFile: async (path, maxBytes) => {
+      const read = await host<ArrayBuffer>((ask) => ({ type: 'read-file', sandbox, path, maxBytes, ask }))
+      return read.ok ? { ok: true, value: new Uint8Array(read.value) } : read
+    },
+  }
+}

@@ -1,0 +1,130 @@
+// Runs a gateway's effects: spawns session actors, tells them when a stage has room, announces demand to the rollout server.
+import type { GatewayId, SessionId } from '../../contract/ids.ts'
+import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
+import type { Address } from '../../kernel/address.ts'
+import { openMailbox } from '../../kernel/mailbox.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { ReplicaView } from '../../proxy/boundary.ts'
+import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
+import type { SessionMessage } from '../session/protocol.ts'
+import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySnapshot, SessionSpec } from './protocol.ts'
+import { type GatewayEffect, metricsOf, openGateway, sessionsOf, step } from './state.ts'
+
+export type GatewayOptions = {
+  readonly gateway: GatewayId
+  readonly limits: GatewayLimits
+  readonly modelPort: number
+  readonly rolloutServer: Address<RolloutServerCommand>
+  readonly sessionSpec: (spec: SessionSpec, gateway: Address<GatewayCommand>) => ActorSpec<SessionMessage>
+  readonly arena: () => GatewayMetrics['arena']
+  readonly replicas: () => Promise<readonly ReplicaView[]>
+}
+
+type Internal =
+  | { readonly type: 'reoffer-demand' }
+  | {
+      readonly type: 'replicas-read'
+      readonly read: Extract<GatewayCommand, { type: 'read-gateway' }>
+      readonly replicas: readonly ReplicaView[]
+    }
+
+type Message = GatewayCommand | Internal
+
+const REOFFER_MS = 50
+
+export function gatewayActor(options: GatewayOptions): ActorSpec<Message> {
+  // Each session sends at most a handful of facts between two turns of this actor; none of them may be refused.
+  const { limits } = options
+  const sessions = limits.maxReadySessions + limits.maxRunWorkers + 2 * limits.maxPostrunWorkers
+  let capacity = 4096
+  while (capacity < sessions * 16) capacity *= 2
+  return { name: `gateway/${options.gateway}`, capacity, create: (context) => createReceiver(context, options) }
+}
+
+function createReceiver(context: ActorContext<Message>, options: GatewayOptions): Receiver<Message> {
+  const sessions = new Map<SessionId, Address<SessionMessage>>()
+  /** Demand that the rollout server's mailbox refused; offered again, never lost. */
+  let unannounced = 0
+  const [opened, first] = openGateway(options.limits, openMailbox<SessionId>(options.limits.maxReadySessions))
+  let state = opened
+  // Told from the first own turn on, when whoever started this actor has made its address known.
+  unannounced = first.reduce((slots, effect) => slots + (effect.type === 'announce-demand' ? effect.slots : 0), 0)
+  context.after(0, { type: 'reoffer-demand' })
+
+  function announceDemand(slots: number): void {
+    unannounced += slots
+    if (unannounced === 0) return
+    const offer = context.tell(options.rolloutServer, { type: 'demand', gateway: options.gateway, slots: unannounced })
+    if (offer === 'accepted') unannounced = 0
+    else if (offer === 'full') context.after(REOFFER_MS, { type: 'reoffer-demand' })
+  }
+
+  function perform(effect: GatewayEffect): void {
+    switch (effect.type) {
+      case 'spawn-session':
+        sessions.set(effect.spec.session, context.spawn(options.sessionSpec(effect.spec, context.self)))
+        return
+      case 'tell-session': {
+        const address = sessions.get(effect.session)
+        // A session's mailbox holds far more than the four commands a gateway ever sends it.
+        if (address !== undefined) context.tell(address, effect.message)
+        return
+      }
+      case 'forget-session':
+        sessions.delete(effect.session)
+        return
+      case 'announce-demand':
+        announceDemand(effect.slots)
+        return
+      case 'announce-status':
+        // Progress for lists; a refused one is overtaken by the next.
+        context.tell(options.rolloutServer, {
+          type: 'session-changed',
+          session: effect.session,
+          attempt: effect.attempt,
+          status: effect.status,
+        })
+        return
+      case 'drained':
+        for (const ask of effect.asks) context.reply(ask, undefined)
+        return
+      default:
+        unreachable(effect)
+    }
+  }
+
+  function snapshot(replicas: readonly ReplicaView[]): GatewaySnapshot {
+    return {
+      gateway: options.gateway,
+      modelPort: options.modelPort,
+      limits: options.limits,
+      metrics: { ...metricsOf(state), arena: options.arena() },
+      sessions: sessionsOf(state, context.clock.nowMs()),
+      replicas,
+    }
+  }
+
+  return {
+    receive(message: Message): void {
+      switch (message.type) {
+        case 'read-gateway':
+          context.pipe(
+            () => options.replicas(),
+            (outcome) => ({ type: 'replicas-read', read: message, replicas: outcome.ok ? outcome.value : [] }),
+          )
+          return
+        case 'replicas-read':
+          context.reply(message.read.ask, snapshot(message.replicas))
+          return
+        case 'reoffer-demand':
+          announceDemand(0)
+          return
+        default: {
+          const [next, effects] = step(state, message, context.clock.nowMs())
+          state = next
+          for (const effect of effects) perform(effect)
+        }
+      }
+    },
+  }
+}
