@@ -20,6 +20,8 @@ export type KernelStats = {
   readonly mailboxes: readonly { readonly name: string; readonly user: number; readonly system: number; readonly capacity: number }[]
   readonly lateReplies: number
   readonly delivered: number
+  /** Messages of other threads for actors that ended while they travelled. */
+  readonly undeliverable: number
 }
 
 /** One direction-less wire to a peer thread: frames stay in order; a closed wire settles everything that waited on it. */
@@ -59,4 +61,6 @@ export type KernelOptions = {
   readonly random: Random
   /** The number of foreign threads among which mailbox shares are divided. */
   readonly peers: number
+  /** Hears every throw of an actor, restarted or not; absent: a process warning. */
+  readonly report?: (actor: string, error: Error) => void
 }
