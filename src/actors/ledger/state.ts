@@ -1,0 +1,283 @@
+// The ledger in memory: tasks, calls, packed results and deliveries within fixed bounds. Pure; actor.ts answers.
+import type { CallRecord } from '../../contract/call.ts'
+import { canonicalDigest } from '../../contract/digest.ts'
+import { type SessionId, type TaskId, taskId } from '../../contract/ids.ts'
+import type { SessionSummary } from '../../contract/result.ts'
+import type { TaskStatus } from '../../contract/task.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import { emptyTable, insert, lookUp, remove, type Table } from '../table.ts'
+import type { DeliveryState, LedgerCommand, Recorded, SettledResult, StoredResult } from './protocol.ts'
+
+export type LedgerLimits = {
+  /** Ended tasks kept once nobody waits for their delivery. */
+  readonly maxKeptTasks: number
+  /** Packed results and call records together; undelivered ones are never evicted, so a record over the limit is refused. */
+  readonly maxBytes: number
+  /** Sessions whose call records are kept after their result was recorded. */
+  readonly maxCallLogs: number
+}
+
+type TaskRow = {
+  readonly digest: string
+  readonly sessions: readonly SessionId[]
+  readonly callback: boolean
+  readonly ended: TaskStatus | null
+  readonly delivery: DeliveryState | null
+}
+
+type ResultRow = {
+  readonly task: TaskId
+  readonly attempt: number
+  readonly summary: SessionSummary
+  readonly payload: ArrayBuffer
+}
+
+/** Newest first, so that appending shares what was there before. */
+type CallLog = {
+  readonly call: CallRecord
+  readonly bytes: number
+  readonly earlier: CallLog | null
+}
+
+export type LedgerState = {
+  readonly limits: LedgerLimits
+  readonly tasks: Table<TaskId, TaskRow>
+  /** Sessions of recorded tasks. */
+  readonly owners: Table<SessionId, TaskId>
+  readonly results: Table<SessionId, ResultRow>
+  readonly calls: Table<SessionId, CallLog>
+  /** Tasks that may be evicted, oldest first. */
+  readonly settled: readonly TaskId[]
+  /** Sessions with a call log that nobody is about to need: their result is recorded, or their task is not. Oldest first. */
+  readonly finishedLogs: readonly SessionId[]
+  readonly bytes: number
+}
+
+export type LedgerEffect = { readonly type: 'reply'; readonly ask: Ask<never>; readonly value: unknown }
+
+/** What one call record is counted as beyond its lists: strings and object heads. */
+const CALL_BYTES = 1024
+const RECORDED: Recorded = { type: 'recorded' }
+
+export function emptyLedger(limits: LedgerLimits): LedgerState {
+  return {
+    limits,
+    tasks: emptyTable(),
+    owners: emptyTable(),
+    results: emptyTable(),
+    calls: emptyTable(),
+    settled: [],
+    finishedLogs: [],
+    bytes: 0,
+  }
+}
+
+export function step(state: LedgerState, command: LedgerCommand): readonly [LedgerState, readonly LedgerEffect[]] {
+  switch (command.type) {
+    case 'record-task':
+      return answer(command.ask, recordTask(state, command))
+    case 'record-call':
+      return answer(command.ask, recordCall(state, command.call))
+    case 'record-result':
+      return answer(command.ask, recordResult(state, command))
+    case 'settle-result':
+      return answer<SettledResult>(command.ask, settleResult(state, command))
+    case 'record-task-ended':
+      return answer(command.ask, recordEnd(state, command.task, command.status))
+    case 'record-delivery':
+      return answer(command.ask, recordDelivery(state, command.task, command.state))
+    case 'read-result':
+      return answer<StoredResult>(command.ask, [state, readResult(state, command.session)])
+    case 'read-calls':
+      return answer<readonly CallRecord[]>(command.ask, [state, readCalls(state, command.session)])
+    default:
+      return unreachable(command)
+  }
+}
+
+type Outcome<R> = readonly [LedgerState, R]
+
+function answer<R>(ask: Ask<R>, [state, value]: Outcome<R>): readonly [LedgerState, readonly LedgerEffect[]] {
+  return [state, [{ type: 'reply', ask, value }]]
+}
+
+function refused(
+  state: LedgerState,
+  reason: 'full' | 'conflict',
+  detail: string,
+): Outcome<Extract<Recorded, { readonly type: 'refused' }>> {
+  return [state, { type: 'refused', reason, detail }]
+}
+
+function recordTask(state: LedgerState, command: Extract<LedgerCommand, { readonly type: 'record-task' }>): Outcome<Recorded> {
+  const id = taskId(command.task.task_id)
+  const digest = canonicalDigest(command.task)
+  const known = lookUp(state.tasks, id)
+  if (known !== undefined) {
+    if (known.digest !== digest) return refused(state, 'conflict', `task ${id} is recorded with a different body`)
+    const started = known.sessions.some((session) => lookUp(state.results, session) !== undefined)
+    const same = known.sessions.length === command.sessions.length && known.sessions.every((session, i) => session === command.sessions[i])
+    if (same && known.ended === null) return [state, RECORDED]
+    // A record that was never acknowledged: the trainer submitted again and got new session ids.
+    if (started) return refused(state, 'conflict', `task ${id} is recorded with other sessions`)
+  }
+  const row: TaskRow = { digest, sessions: command.sessions, callback: command.task.callback_url != null, ended: null, delivery: null }
+  let owners = state.owners
+  for (const session of known?.sessions ?? []) owners = remove(owners, session)
+  for (const session of command.sessions) owners = insert(owners, session, id)
+  const settled = state.settled.filter((other) => other !== id)
+  return [{ ...state, tasks: insert(state.tasks, id, row), owners, settled }, RECORDED]
+}
+
+function recordCall(state: LedgerState, call: CallRecord): Outcome<Recorded> {
+  const bytes = CALL_BYTES + 8 * call.promptMessages.length
+  const roomy = evict(state, bytes)
+  if (roomy.bytes + bytes > roomy.limits.maxBytes) return refused(roomy, 'full', `the ledger holds ${roomy.bytes} bytes`)
+  const earlier = lookUp(roomy.calls, call.session) ?? null
+  const isOrphan = earlier === null && lookUp(roomy.owners, call.session) === undefined
+  const finishedLogs = isOrphan ? [...roomy.finishedLogs, call.session] : roomy.finishedLogs
+  const calls = insert(roomy.calls, call.session, { call, bytes, earlier })
+  return [trimLogs({ ...roomy, calls, finishedLogs, bytes: roomy.bytes + bytes }), RECORDED]
+}
+
+type ResultCommand = Extract<LedgerCommand, { readonly type: 'record-result' | 'settle-result' }>
+
+function recordResult(state: LedgerState, command: ResultCommand): Outcome<Recorded> {
+  const { session, attempt, task, summary, payload } = command
+  const row = lookUp(state.tasks, task)
+  if (row === undefined) return refused(state, 'conflict', `task ${task} is not recorded`)
+  if (row.ended !== null) return refused(state, 'conflict', `task ${task} has ended`)
+  const known = lookUp(state.results, session)
+  if (known !== undefined && known.attempt > attempt) {
+    return refused(state, 'conflict', `attempt ${known.attempt} of session ${session} is recorded already`)
+  }
+  if (known?.attempt === attempt) {
+    // Told twice because the first answer was lost: what stands is what was recorded first.
+    return sameBytes(known.payload, payload)
+      ? [state, RECORDED]
+      : refused(state, 'conflict', `this attempt of ${session} has another result`)
+  }
+  const freed = known?.payload.byteLength ?? 0
+  const roomy = evict(state, payload.byteLength - freed)
+  const bytes = roomy.bytes - freed + payload.byteLength
+  if (bytes > roomy.limits.maxBytes) {
+    return refused(
+      roomy,
+      'full',
+      `the ledger holds ${roomy.bytes} of ${roomy.limits.maxBytes} bytes and the result has ${payload.byteLength}`,
+    )
+  }
+  const results = insert(roomy.results, session, { task, attempt, summary, payload })
+  const finishedLogs =
+    known === undefined && lookUp(roomy.calls, session) !== undefined ? [...roomy.finishedLogs, session] : roomy.finishedLogs
+  return [trimLogs({ ...roomy, results, bytes, finishedLogs }), RECORDED]
+}
+
+function settleResult(state: LedgerState, command: ResultCommand): Outcome<SettledResult> {
+  const known = lookUp(state.results, command.session)
+  if (known?.attempt === command.attempt) return [state, { type: 'settled', summary: known.summary }]
+  const [next, recorded] = recordResult(state, command)
+  return [next, recorded.type === 'recorded' ? { type: 'settled', summary: command.summary } : recorded]
+}
+
+function recordEnd(state: LedgerState, task: TaskId, status: TaskStatus): Outcome<Recorded> {
+  const row = lookUp(state.tasks, task)
+  if (row === undefined) return refused(state, 'conflict', `task ${task} is not recorded`)
+  if (row.ended !== null) {
+    return row.ended === status ? [state, RECORDED] : refused(state, 'conflict', `task ${task} has ended as ${row.ended}`)
+  }
+  const waits = row.callback && row.sessions.some((session) => lookUp(state.results, session) !== undefined)
+  const ended: TaskRow = { ...row, ended: status, delivery: waits ? 'pending' : null }
+  const next = { ...state, tasks: insert(state.tasks, task, ended) }
+  return [waits ? next : settle(next, task), RECORDED]
+}
+
+function recordDelivery(state: LedgerState, task: TaskId, delivery: DeliveryState): Outcome<Recorded> {
+  const row = lookUp(state.tasks, task)
+  if (row === undefined) return refused(state, 'conflict', `task ${task} is not recorded`)
+  const next = { ...state, tasks: insert(state.tasks, task, { ...row, delivery }) }
+  switch (delivery) {
+    case 'pending':
+      return [{ ...next, settled: next.settled.filter((other) => other !== task) }, RECORDED]
+    case 'delivered':
+    case 'dead':
+      return [row.ended === null ? next : settle(next, task), RECORDED]
+    default:
+      return unreachable(delivery)
+  }
+}
+
+/** A copy: what an answer carries may be transferred to another thread, the original stays. */
+function readResult(state: LedgerState, session: SessionId): StoredResult {
+  const row = lookUp(state.results, session)
+  if (row === undefined) return { type: 'no-result', session }
+  return { type: 'result', session, attempt: row.attempt, payload: row.payload.slice(0) }
+}
+
+function readCalls(state: LedgerState, session: SessionId): readonly CallRecord[] {
+  const calls: CallRecord[] = []
+  for (let log = lookUp(state.calls, session) ?? null; log !== null; log = log.earlier) calls.push(log.call)
+  return calls.reverse()
+}
+
+function settle(state: LedgerState, task: TaskId): LedgerState {
+  if (state.settled.includes(task)) return state
+  return evict({ ...state, settled: [...state.settled, task] }, 0)
+}
+
+/** Drops settled tasks, dead letters last and otherwise the oldest first, while there are too many or `needed` more bytes do not fit. */
+function evict(state: LedgerState, needed: number): LedgerState {
+  let next = state
+  while (next.settled.length > next.limits.maxKeptTasks || next.bytes + needed > next.limits.maxBytes) {
+    const { tasks, settled } = next
+    const victim = settled.find((task) => lookUp(tasks, task)?.delivery !== 'dead') ?? settled[0]
+    if (victim === undefined) return next
+    next = dropTask(next, victim)
+  }
+  return next
+}
+
+function dropTask(state: LedgerState, task: TaskId): LedgerState {
+  const sessions = lookUp(state.tasks, task)?.sessions ?? []
+  let { owners, results, calls, bytes } = state
+  for (const session of sessions) {
+    owners = remove(owners, session)
+    bytes -= lookUp(results, session)?.payload.byteLength ?? 0
+    bytes -= logBytes(lookUp(calls, session))
+    results = remove(results, session)
+    calls = remove(calls, session)
+  }
+  const dropped = new Set(sessions)
+  return {
+    ...state,
+    tasks: remove(state.tasks, task),
+    owners,
+    results,
+    calls,
+    bytes,
+    settled: state.settled.filter((other) => other !== task),
+    finishedLogs: state.finishedLogs.filter((session) => !dropped.has(session)),
+  }
+}
+
+function trimLogs(state: LedgerState): LedgerState {
+  const over = state.finishedLogs.length - state.limits.maxCallLogs
+  if (over <= 0) return state
+  let { calls, bytes } = state
+  for (const session of state.finishedLogs.slice(0, over)) {
+    bytes -= logBytes(lookUp(calls, session))
+    calls = remove(calls, session)
+  }
+  return { ...state, calls, bytes, finishedLogs: state.finishedLogs.slice(over) }
+}
+
+function logBytes(log: CallLog | undefined): number {
+  let bytes = 0
+  for (let row = log ?? null; row !== null; row = row.earlier) bytes += row.bytes
+  return bytes
+}
+
+function sameBytes(a: ArrayBuffer, b: ArrayBuffer): boolean {
+  return a.byteLength === b.byteLength && Buffer.compare(new Uint8Array(a), new Uint8Array(b)) === 0
+}
