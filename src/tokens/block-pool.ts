@@ -41,6 +41,10 @@ let slabsMade = 0
 export function openBlockPool(options: BlockPoolOptions): BlockPool {
   const { slabTokens, blockTokens, maxSlabs, pressureAt, onPressure } = options
   const blocksPerSlab = slabTokens / blockTokens
+  const capacity = maxSlabs * blocksPerSlab
+  // Whole blocks: shares compared as fractions would be off by one block at the edges.
+  const highFrom = Math.max(1, Math.round(pressureAt * capacity))
+  const easedBelow = Math.max(1, Math.floor(highFrom * EASED_SHARE))
   const slabs = new Map<number, Slab>()
   // A stack: the block freed last is claimed first, while it is warm.
   const freeBlocks: Block[] = []
@@ -65,15 +69,14 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
   }
 
   function watch(): void {
-    const share = leased / (maxSlabs * blocksPerSlab)
-    if (share >= pressureAt) signal(true)
-    else if (share < pressureAt * EASED_SHARE) signal(false)
+    if (leased >= highFrom) signal(true)
+    else if (leased < easedBelow) signal(false)
   }
 
   return {
     blockTokens,
     claim(count) {
-      const isPossible = !isClosed && leased + count <= maxSlabs * blocksPerSlab
+      const isPossible = !isClosed && leased + count <= capacity
       while (isPossible && freeBlocks.length < count && grow());
       if (!isPossible || freeBlocks.length < count) {
         // A refusal is pressure whatever the share: more sessions would only be refused too.
