@@ -1,0 +1,163 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { GatewayCommand, GatewayLimits } from '../../src/actors/gateway/protocol.ts'
+import { type GatewayEffect, type GatewayState, metricsOf, openGateway, step } from '../../src/actors/gateway/state.ts'
+import type { SessionId } from '../../src/contract/ids.ts'
+import { openMailbox } from '../../src/kernel/mailbox.ts'
+import { gatewayLimits, sessionSpec } from '../lib/specs.ts'
+
+type StepMessage = Exclude<GatewayCommand, { type: 'read-gateway' }>
+
+/** Plays rollout server and sessions against a gateway; knows only sets and counters. */
+function driver(limits: GatewayLimits) {
+  const [opened, first] = openGateway(limits, openMailbox<SessionId>(limits.maxReadySessions))
+  let state: GatewayState = opened
+  let demand = 0
+  let next = 0
+  const told = new Map<string, string[]>()
+  const statuses: string[] = []
+  let drained = 0
+
+  function absorb(effects: readonly GatewayEffect[]): void {
+    for (const effect of effects) {
+      if (effect.type === 'announce-demand') demand += effect.slots
+      if (effect.type === 'spawn-session') told.set(effect.spec.session, [])
+      if (effect.type === 'tell-session') told.get(effect.session)?.push(effect.message.type)
+      if (effect.type === 'forget-session') told.delete(effect.session)
+      if (effect.type === 'announce-status') statuses.push(effect.status)
+      if (effect.type === 'drained') drained += effect.asks.length
+    }
+  }
+  absorb(first)
+
+  return {
+    told,
+    statuses,
+    get demand() {
+      return demand
+    },
+    get drained() {
+      return drained
+    },
+    get state() {
+      return state
+    },
+    send(message: StepMessage): void {
+      const [after, effects] = step(state, message, 0)
+      state = after
+      absorb(effects)
+    },
+    open(priority = 0): string | null {
+      if (demand === 0) return null
+      demand -= 1
+      const name = `s${next++}`
+      this.send({ type: 'open-session', spec: sessionSpec(name, { priority }) })
+      return name
+    },
+  }
+}
+
+const has = (messages: readonly string[] | undefined, type: string): boolean => messages?.includes(type) === true
+const id = (name: string): SessionId => sessionSpec(name).session
+
+describe('gateway stages', () => {
+  it('announces exactly its READY capacity as demand', () => {
+    expect(driver(gatewayLimits({ maxReadySessions: 7 })).demand).toBe(7)
+  })
+
+  it('grants INIT by priority, then by arrival', () => {
+    const gateway = driver(gatewayLimits({ maxReadySessions: 5, maxInitWorkers: 1 }))
+    const [running, low, high, high2] = [gateway.open(0), gateway.open(1), gateway.open(9), gateway.open(9)]
+    const order: string[] = []
+    for (const name of [running, high, high2, low]) {
+      order.push(...[...gateway.told].filter(([, messages]) => has(messages, 'begin-init')).map(([session]) => session))
+      gateway.send({ type: 'session-left-run', session: id(name ?? '') })
+      gateway.send({ type: 'session-closed', session: id(name ?? '') })
+    }
+    expect(order).toEqual([running, high, high2, low])
+  })
+
+  it('stops granting run slots while POSTRUN is behind', () => {
+    const gateway = driver(gatewayLimits({ maxReadySessions: 6, maxInitWorkers: 6, maxRunWorkers: 4, maxPostrunWorkers: 1 }))
+    const names = [0, 1, 2, 3].map(() => gateway.open() ?? '')
+    for (const name of names) gateway.send({ type: 'session-prepared', session: id(name) })
+    for (const name of names.slice(0, 3)) gateway.send({ type: 'session-left-run', session: id(name) })
+    const late = gateway.open() ?? ''
+    gateway.send({ type: 'session-prepared', session: id(late) })
+    expect(has(gateway.told.get(late), 'begin-run')).toBe(false)
+    gateway.send({ type: 'session-closed', session: id(names[0] ?? '') })
+    gateway.send({ type: 'session-closed', session: id(names[1] ?? '') })
+    expect(has(gateway.told.get(late), 'begin-run')).toBe(true)
+  })
+
+  it('stops granting run slots under arena pressure and goes on when it is gone', () => {
+    const gateway = driver(gatewayLimits())
+    const name = gateway.open() ?? ''
+    gateway.send({ type: 'arena-pressure', high: true })
+    gateway.send({ type: 'session-prepared', session: id(name) })
+    expect(has(gateway.told.get(name), 'begin-run')).toBe(false)
+    gateway.send({ type: 'arena-pressure', high: false })
+    expect(has(gateway.told.get(name), 'begin-run')).toBe(true)
+  })
+
+  it('answers a drain only when the last session is closed, and announces no demand meanwhile', () => {
+    const gateway = driver(gatewayLimits())
+    const name = gateway.open() ?? ''
+    const before = gateway.demand
+    gateway.send({ type: 'drain', ask: { thread: 't' as never, incarnation: 0, ask: 1 } })
+    expect(gateway.drained).toBe(0)
+    gateway.send({ type: 'session-left-run', session: id(name) })
+    gateway.send({ type: 'session-closed', session: id(name) })
+    expect([gateway.drained, gateway.demand]).toEqual([1, before])
+  })
+
+  it('keeps every limit, and every READY place, under any order of events', () => {
+    const limitsArb = fc.record({
+      maxReadySessions: fc.integer({ min: 1, max: 5 }),
+      maxInitWorkers: fc.integer({ min: 1, max: 3 }),
+      maxRunWorkers: fc.integer({ min: 1, max: 3 }),
+      maxPostrunWorkers: fc.integer({ min: 1, max: 3 }),
+      maxGraderSandboxes: fc.constant(1),
+    })
+    const moves = fc.array(fc.tuple(fc.constantFrom('open', 'prepared', 'left', 'closed', 'cancel', 'pressure'), fc.nat(20)), { maxLength: 120 })
+    fc.assert(
+      fc.property(limitsArb, moves, (limits, list) => {
+        const gateway = driver(limits)
+        for (const [move, pick] of list) {
+          const names = [...gateway.told.keys()]
+          const name = names[pick % Math.max(1, names.length)]
+          if (move === 'open') gateway.open(pick % 3)
+          else if (move === 'pressure') gateway.send({ type: 'arena-pressure', high: pick % 2 === 0 })
+          else if (name !== undefined) {
+            const told = gateway.told.get(name)
+            if (move === 'prepared' && has(told, 'begin-init')) gateway.send({ type: 'session-prepared', session: id(name) })
+            if (move === 'left') gateway.send({ type: 'session-left-run', session: id(name) })
+            if (move === 'closed' && has(told, 'begin-post-run')) gateway.send({ type: 'session-closed', session: id(name) })
+            if (move === 'cancel') gateway.send({ type: 'cancel-session', session: id(name), reason: 'cancelled by the trainer' })
+          }
+          const metrics = metricsOf(gateway.state)
+          expect(metrics.initInflight).toBeLessThanOrEqual(limits.maxInitWorkers)
+          expect(metrics.runInflight).toBeLessThanOrEqual(limits.maxRunWorkers)
+          expect(metrics.postrunInflight).toBeLessThanOrEqual(limits.maxPostrunWorkers)
+          expect(metrics.initQueueDepth + metrics.initInflight + metrics.readyDepth).toBeLessThanOrEqual(limits.maxReadySessions)
+          for (const messages of gateway.told.values()) {
+            for (const grant of ['begin-init', 'begin-run', 'begin-post-run']) {
+              expect(messages.filter((type) => type === grant).length).toBeLessThanOrEqual(1)
+            }
+          }
+        }
+        gateway.send({ type: 'arena-pressure', high: false })
+        for (let round = 0; gateway.told.size > 0 && round < 1_000; round += 1) {
+          for (const [name, told] of [...gateway.told]) {
+            if (has(told, 'begin-post-run')) gateway.send({ type: 'session-closed', session: id(name) })
+            else gateway.send({ type: 'session-left-run', session: id(name) })
+          }
+        }
+        // Everything is closed: no place is lost and none was made up.
+        expect(gateway.told.size).toBe(0)
+        expect(gateway.demand).toBe(limits.maxReadySessions)
+      }),
+      { numRuns: 400 },
+    )
+  })
+})

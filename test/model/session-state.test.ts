@@ -1,0 +1,312 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { BuildReply } from '../../src/actors/builder/protocol.ts'
+import type { SessionMessage } from '../../src/actors/session/protocol.ts'
+import { openSession, reported, type SessionEffect, type SessionState, step } from '../../src/actors/session/state.ts'
+import type { AgentEnded, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
+import { sandboxId } from '../../src/contract/ids.ts'
+import type { Outcome } from '../../src/contract/outcome.ts'
+import type { SessionSummary } from '../../src/contract/result.ts'
+import type { SealedCalls } from '../../src/proxy/boundary.ts'
+import { sessionPolicy, sessionSpec, taskRequest } from '../lib/specs.ts'
+
+const sandbox: StartedSandbox = { sandbox: sandboxId('box'), workdir: '/w', home: '/h', isolation: 'none', notes: [] }
+const exited = (code: number): AgentEnded => ({ exit: { type: 'exited', code }, stdoutTail: '', stderrTail: '' })
+const sealed = (failures = 0): SealedCalls => ({ calls: [], messages: [], tokens: { lease: 1, slabs: [], calls: [] }, upstreamFailures: failures })
+const summaryOf = (outcome: Outcome): SessionSummary => ({
+  outcome,
+  outcomeClass: 'policy',
+  status: 'COMPLETED',
+  reward: null,
+  error: null,
+  calls: 0,
+  traces: 0,
+  capturedTokens: 0,
+  trainedTokens: 0,
+  usable: false,
+  timing: {},
+})
+const builtReply = (): BuildReply => ({ type: 'built', payload: new ArrayBuffer(1), traces: 1, trainableTokens: 1, capturedTokens: 1 })
+
+/** Holds the state, keeps every effect, and knows the honest answer to each. */
+function machine(evaluator: unknown = { strategy: 'session_completed' }) {
+  const spec = sessionSpec('s', { request: taskRequest({ evaluator }) })
+  let state: SessionState = openSession(spec, sessionPolicy, 0)
+  const effects: SessionEffect[] = []
+  const open: SessionMessage[] = []
+
+  function answerTo(effect: SessionEffect): SessionMessage | null {
+    switch (effect.type) {
+      case 'start-sandbox':
+        return { type: 'sandbox-started', result: { ok: true, value: { ok: true, value: sandbox } } }
+      case 'prepare':
+        return { type: 'prepared', result: { ok: true, value: { ok: true, prepareMs: 1, setupMs: 1 } } }
+      case 'launch':
+        return { type: 'launched', result: { ok: true, value: { ok: true, value: undefined } } }
+      case 'kill-agent':
+        return { type: 'agent-killed', result: { ok: true, value: { ok: true, value: undefined } } }
+      case 'seal':
+        return { type: 'sealed', result: { ok: true, value: sealed() } }
+      case 'build':
+        return { type: 'built', result: { ok: true, value: builtReply() } }
+      case 'evaluate':
+        return {
+          type: 'evaluated',
+          result: { ok: true, value: { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} } },
+        }
+      case 'finish':
+        return {
+          type: 'finished',
+          result: { ok: true, value: { type: 'finished', payload: new ArrayBuffer(1), summary: summaryOf(effect.outcome) } },
+        }
+      case 'record':
+        return effect.isRetry ? { type: 'record-again' } : { type: 'recorded', result: { ok: true, value: { type: 'recorded' } } }
+      case 'stop-sandboxes':
+        return { type: 'sandboxes-stopped', result: { ok: true, value: undefined } }
+      case 'tell-gateway':
+        return effect.fact === 'session-prepared' ? { type: 'begin-run' } : { type: 'begin-post-run' }
+      default:
+        return null
+    }
+  }
+
+  return {
+    effects,
+    open,
+    get state() {
+      return state
+    },
+    send(message: SessionMessage): void {
+      const [next, made] = step(state, message, 10, () => null)
+      state = next
+      for (const effect of made) {
+        effects.push(effect)
+        const answer = answerTo(effect)
+        if (answer !== null) open.push(answer)
+        if (effect.type === 'report') {
+          const [closed, last] = reported(state)
+          state = closed
+          effects.push(...last)
+        }
+      }
+    },
+    /** Answers everything that is asked, in order, until nothing is left to say. */
+    settle(): void {
+      for (let message = open.shift(); message !== undefined; message = open.shift()) this.send(message)
+    },
+    count(type: SessionEffect['type']): number {
+      return effects.filter((effect) => effect.type === type).length
+    },
+    outcome(): Outcome | null {
+      const last = effects.findLast((effect) => effect.type === 'finish')
+      return last?.type === 'finish' ? last.outcome : null
+    },
+  }
+}
+
+type Machine = ReturnType<typeof machine>
+
+function runningMachine(evaluator?: unknown): Machine {
+  const session = machine(evaluator)
+  session.send({ type: 'begin-init' })
+  session.settle()
+  expect(session.state.phase).toBe('running')
+  return session
+}
+
+const opened: SessionMessage = { type: 'call-opened', call: 'c' as never, sequence: 1 }
+const ended = (end: AgentEnded): SessionMessage => ({ type: 'process-ended', sandbox: sandbox.sandbox, ended: end })
+
+describe('the outcome of a session', () => {
+  const cases: readonly (readonly [string, Outcome, (session: Machine) => void])[] = [
+    [
+      'exit code 0 after a call',
+      'completed',
+      (session) => {
+        session.send(opened)
+        session.send(ended(exited(0)))
+      },
+    ],
+    [
+      'non-zero exit after a call',
+      'agent_error',
+      (session) => {
+        session.send(opened)
+        session.send(ended(exited(3)))
+      },
+    ],
+    ['exit without a call', 'harness_error', (session) => session.send(ended(exited(0)))],
+    ['no call in time', 'harness_error', (session) => session.send({ type: 'deadline-passed', of: 'first-call' })],
+    [
+      'agent budget spent',
+      'agent_timeout',
+      (session) => {
+        session.send(opened)
+        session.send({ type: 'deadline-passed', of: 'agent' })
+      },
+    ],
+    [
+      'context exhausted',
+      'context_exhausted',
+      (session) => {
+        session.send(opened)
+        session.send({ type: 'call-closed', call: 'c' as never, status: 'failed', promptTokens: 0, sampledTokens: 0, contextExhausted: true })
+        session.send(ended(exited(1)))
+      },
+    ],
+    [
+      'process lost',
+      'runtime_error',
+      (session) => {
+        session.send(opened)
+        session.send(ended({ exit: { type: 'lost' }, stdoutTail: '', stderrTail: '' }))
+      },
+    ],
+    ['cancel while running', 'cancelled', (session) => session.send({ type: 'cancel', reason: 'cancelled by the trainer' })],
+  ]
+  it.each(cases)('%s → %s', (_, outcome, act) => {
+    const session = runningMachine()
+    act(session)
+    session.settle()
+    expect(session.outcome()).toBe(outcome)
+    expect(session.state.phase).toBe('closed')
+  })
+
+  it('is not graded when the table says no, and graded on what a timed-out agent left', () => {
+    const cancelled = runningMachine()
+    cancelled.send({ type: 'cancel', reason: 'cancelled by the trainer' })
+    cancelled.settle()
+    const timedOut = runningMachine()
+    timedOut.send(opened)
+    timedOut.send({ type: 'deadline-passed', of: 'agent' })
+    timedOut.settle()
+    expect([cancelled.count('evaluate'), timedOut.count('evaluate')]).toEqual([0, 1])
+  })
+
+  it('kills the agent’s tree before anything is sealed or graded, also after a clean exit', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    session.settle()
+    const order = session.effects.map((effect) => effect.type).filter((type) => ['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'].includes(type))
+    expect(order).toEqual(['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'])
+  })
+
+  it('blames the engine when its failure was the last thing the agent saw', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(1)))
+    session.open.length = 0
+    session.send({ type: 'agent-killed', result: { ok: true, value: { ok: true, value: undefined } } })
+    session.open.length = 0
+    const failed = { status: 'failed', httpStatus: 502, error: 'engine down' } as SealedCalls['calls'][number]
+    session.send({ type: 'sealed', result: { ok: true, value: { ...sealed(1), calls: [failed] } } })
+    session.settle()
+    expect(session.outcome()).toBe('upstream_error')
+  })
+
+  it('reports a build error when the builder fails, and still delivers a result', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== 'building') session.send(session.open.shift() as SessionMessage)
+    session.open.length = 0
+    session.send({ type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken' } } })
+    session.settle()
+    expect([session.outcome(), session.count('report'), session.count('release-sealed')]).toEqual(['build_error', 1, 1])
+  })
+
+  it.each([
+    ['evaluator fails', { ok: true, value: { type: 'failed', error: 'x', log: '' } }, 'evaluator_error'],
+    ['evaluator says nothing in time', { ok: true, value: { type: 'timed-out', timeoutMs: 5 } }, 'evaluator_timeout'],
+    ['evaluator actor is gone', { ok: false, error: 'stopped' }, 'evaluator_error'],
+  ] as const)('%s → %s is never a reward', (_, result, outcome) => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== 'evaluating') session.send(session.open.shift() as SessionMessage)
+    session.open.length = 0
+    session.send({ type: 'evaluated', result })
+    session.settle()
+    expect(session.outcome()).toBe(outcome)
+  })
+
+  it('holds a result until the ledger has taken it', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== 'recording') session.send(session.open.shift() as SessionMessage)
+    session.open.length = 0
+    session.send({ type: 'recorded', result: { ok: true, value: { type: 'refused', reason: 'full', detail: '' } } })
+    session.send({ type: 'sandboxes-stopped', result: { ok: true, value: undefined } })
+    expect(session.count('report')).toBe(0)
+    session.settle()
+    expect(session.count('report')).toBe(1)
+  })
+})
+
+describe('a session under any order of events', () => {
+  const disturbance = fc.constantFrom<SessionMessage>(
+    { type: 'cancel', reason: 'cancelled by the trainer' },
+    { type: 'deadline-passed', of: 'init' },
+    { type: 'deadline-passed', of: 'agent' },
+    { type: 'deadline-passed', of: 'first-call' },
+    ended(exited(0)),
+    ended(exited(1)),
+    ended({ exit: { type: 'signalled', signal: 'SIGKILL' }, stdoutTail: '', stderrTail: '' }),
+    opened,
+    { type: 'call-closed', call: 'c' as never, status: 'ok', promptTokens: 1, sampledTokens: 1, contextExhausted: false },
+    { type: 'begin-run' },
+    { type: 'begin-post-run' },
+    { type: 'begin-init' },
+    { type: 'report-again' },
+    { type: 'record-again' },
+    { type: 'sealed', result: { ok: false, error: new Error('seal') } },
+    { type: 'built', result: { ok: false, error: 'deadline' } },
+    { type: 'evaluated', result: { ok: false, error: 'stopped' } },
+    { type: 'finished', result: { ok: false, error: 'deadline' } },
+    { type: 'recorded', result: { ok: false, error: 'deadline' } },
+    { type: 'prepared', result: { ok: true, value: { ok: false, blame: 'harness', detail: 'x' } } },
+    { type: 'sandbox-started', result: { ok: false, error: 'stopped' } },
+    { type: 'agent-killed', result: { ok: false, error: 'deadline' } },
+  )
+  // Either the next honest answer, or something that comes out of turn.
+  const script = fc.array(fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: disturbance, weight: 1 }), { maxLength: 60 })
+
+  it('ends with exactly one result, reported once, after its tree is dead and its sandboxes are told to stop', () => {
+    fc.assert(
+      fc.property(script, (moves) => {
+        const session = machine()
+        session.send({ type: 'begin-init' })
+        for (const move of moves) {
+          const message = move ?? session.open.shift()
+          if (message !== undefined) session.send(message)
+        }
+        session.settle()
+        // A session that only runs is ended by its agent's exit.
+        if (session.state.phase === 'launching' || session.state.phase === 'running') {
+          session.send(ended(exited(0)))
+          session.settle()
+        }
+        // What a duplicate answer consumed is asked again by its deadline.
+        if (session.state.phase === 'recording') {
+          session.send({ type: 'recorded', result: { ok: true, value: { type: 'recorded' } } })
+          session.settle()
+        }
+        expect(session.state.phase).toBe('closed')
+        for (const once of ['report', 'close', 'stop-sandboxes', 'seal'] as const) expect([once, session.count(once)]).toEqual([once, 1])
+        expect(session.effects.filter((effect) => effect.type === 'tell-gateway' && effect.fact === 'session-left-run').length).toBe(1)
+        expect(session.count('build')).toBeLessThanOrEqual(1)
+        expect(session.count('evaluate')).toBeLessThanOrEqual(1)
+        const at = (type: SessionEffect['type']): number => session.effects.findIndex((effect) => effect.type === type)
+        if (session.count('launch') > 0) expect(at('kill-agent')).toBeLessThan(at('seal'))
+        expect(at('record')).toBeLessThan(at('report'))
+        const armed = session.effects.filter((effect) => effect.type === 'arm').map((effect) => effect.deadline)
+        for (const deadline of armed) {
+          expect(session.effects.some((effect) => effect.type === 'disarm' && effect.deadline === deadline)).toBe(true)
+        }
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+})
