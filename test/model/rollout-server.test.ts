@@ -1,0 +1,211 @@
+// Random histories of the rollout server: whatever is lost, repeated or late, every session ends once and no gateway is sent more than it asked for.
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { GatewayId, SessionId, TaskId } from '../../src/contract/ids.ts'
+import type { Outcome } from '../../src/contract/outcome.ts'
+import { PRIORITY_WORTH_MS } from '../../src/actors/rollout-server/queue.ts'
+import { request, ServerWorld, summary } from './rollout-server-world.ts'
+
+const OUTCOMES_SEEN: readonly Outcome[] = ['completed', 'agent_timeout', 'harness_error', 'runtime_error', 'cancelled', 'build_error']
+const MAX_ATTEMPTS = 3
+
+type Command = fc.Command<{ submitted: number }, ServerWorld>
+
+/** After every command, by looking at all there is: the counters agree with what they count, and no session has two places. */
+function checkCounters(world: ServerWorld) {
+  const { state } = world
+  const entries = state.tasks.buckets.flatMap((bucket) => [...(bucket?.values() ?? [])])
+  const open = entries.flatMap((task) => task.sessions).filter((session) => session.phase !== 'ended').length
+  expect(state.openSessions).toBe(open)
+  const queued = entries.filter((task) => task.phase === 'active' && task.waiting.length > 0)
+  expect(new Set(state.queue.map((item) => item.task))).toEqual(new Set(queued.map((task) => task.task)))
+  expect(state.queue).toHaveLength(queued.length)
+  expect(state.pendingSessions).toBe(queued.reduce((sum, task) => sum + task.waiting.length, 0))
+  for (const task of entries) {
+    const pending = task.sessions.flatMap((session, sample) => (session.phase === 'pending' ? [sample] : []))
+    expect(task.waiting).toEqual(pending)
+    expect(task.totals.ended).toBe(task.sessions.filter((session) => session.phase === 'ended').length)
+  }
+  for (const [id, gateway] of state.gateways) {
+    const dispatched = entries.flatMap((task) => task.sessions).filter((session) => session.phase === 'dispatched' && session.gateway === id)
+    expect(new Set(gateway.sessions)).toEqual(new Set(dispatched.map((session) => session.session)))
+    if (gateway.healthy) expect(gateway.demand).toBe(world.credit.get(id))
+  }
+  for (const session of entries.flatMap((task) => task.sessions)) expect(session.attempt).toBeLessThanOrEqual(MAX_ATTEMPTS)
+}
+
+function command(name: string, run: (world: ServerWorld, model: { submitted: number }) => void): Command {
+  return {
+    check: () => true,
+    run: (model, world) => {
+      run(world, model)
+      checkCounters(world)
+    },
+    toString: () => name,
+  }
+}
+
+const pick = <T>(items: readonly T[], at: number): T | undefined => items[at % Math.max(1, items.length)]
+
+const commands = [
+  fc
+    .record({ samples: fc.integer({ min: 1, max: 5 }), priority: fc.integer({ min: 0, max: 5 }), stop: fc.option(fc.integer({ min: 1, max: 3 })) })
+    .map(({ samples, priority, stop }) =>
+      command(`submit(${samples})`, (world, model) => {
+        model.submitted += 1
+        world.submit(
+          request(`t${model.submitted}`, {
+            num_samples: samples,
+            dispatch_priority: priority,
+            callback_url: 'http://127.0.0.1:9/cb',
+            ...(stop === null || stop > samples ? {} : { early_stop_min_usable_sessions: stop }),
+          }),
+        )
+      }),
+    ),
+  fc.boolean().map((works) =>
+    command(`record(${works})`, (world) =>
+      works ? world.answerRecord() : world.answerRecord({ ok: true, value: { type: 'refused', reason: 'full', detail: 'full' } }),
+    ),
+  ),
+  fc.boolean().map((works) => command(`settle(${works})`, (world) => world.answerSettle(works))),
+  fc.boolean().map((works) => command(`end(${works})`, (world) => world.answerEnd(works))),
+  fc.nat(2).map((at) => command(`start(${at})`, (world) => void world.startGateway(`g${at}`))),
+  fc.record({ at: fc.nat(2), slots: fc.integer({ min: 1, max: 4 }) }).map(({ at, slots }) =>
+    command(`demand(${at}, ${slots})`, (world) => {
+      const gateway = pick([...world.held.keys()], at)
+      if (gateway !== undefined) world.demand(gateway, slots)
+    }),
+  ),
+  fc.nat(2).map((at) =>
+    command(`lose(${at})`, (world) => {
+      const gateway = pick([...world.held.keys()], at)
+      if (gateway !== undefined) world.loseGateway(gateway)
+    }),
+  ),
+  fc.record({ at: fc.nat(20), outcome: fc.constantFrom(...OUTCOMES_SEEN), twice: fc.boolean() }).map(({ at, outcome, twice }) =>
+    command(`finish(${at}, ${outcome})`, (world) => {
+      const found = pick(heldSessions(world), at)
+      if (found === undefined) return
+      const { attempt } = world.finish(found.gateway, found.session, summary(outcome))
+      if (twice) world.send({ type: 'session-finished', session: found.session, attempt, summary: summary('completed') })
+    }),
+  ),
+  // A fact of any attempt of any session that was ever sent out, at any time.
+  fc.nat(50).map((at) =>
+    command(`stale(${at})`, (world) => {
+      const old = pick(world.opened, at)
+      if (old === undefined || world.held.get(old.gateway)?.get(old.spec.session)?.attempt === old.spec.attempt) return
+      world.send({ type: 'session-changed', session: old.spec.session, attempt: old.spec.attempt, status: 'RUNNING' })
+      world.send({ type: 'session-finished', session: old.spec.session, attempt: old.spec.attempt, summary: summary('completed') })
+    }),
+  ),
+  fc.nat(5).map((at) => command(`cancel(${at})`, (world, model) => void world.cancel(`t${1 + (at % Math.max(1, model.submitted))}`))),
+  fc.constantFrom('accepted' as const, 'full' as const, 'stopped' as const).map((offer) =>
+    command(`offers(${offer})`, (world) => {
+      world.offer = (gateway) => {
+        // A stopped gateway holds nothing any more.
+        if (offer === 'stopped') {
+          world.held.delete(gateway)
+          world.credit.delete(gateway)
+        }
+        return world.held.has(gateway) ? offer : 'stopped'
+      }
+    }),
+  ),
+  fc.integer({ min: 1, max: 3_000 }).map((ms) => command(`advance(${ms})`, (world) => world.advance(ms))),
+]
+
+function heldSessions(world: ServerWorld): readonly { readonly gateway: GatewayId; readonly session: SessionId }[] {
+  return [...world.held].flatMap(([gateway, sessions]) => [...sessions.keys()].map((session) => ({ gateway, session })))
+}
+
+/** Lets everything work again until nothing is left to do. */
+function quiesce(world: ServerWorld) {
+  world.offer = (gateway) => (world.held.has(gateway) ? 'accepted' : 'stopped')
+  world.startGateway('last', 10_000)
+  for (let round = 0; round < 100; round += 1) {
+    world.settleAll()
+    for (const { gateway, session } of heldSessions(world)) world.finish(gateway, session, summary('completed'))
+    world.advance(5_000)
+    if (world.timers.length === 0 && world.state.openSessions === 0 && world.ends.length === 0) return
+  }
+  throw new Error('the server does not come to rest')
+}
+
+describe('the rollout server, over random histories', () => {
+  it('ends every session of every accepted task once, and every task once', () => {
+    fc.assert(
+      fc.property(fc.commands(commands, { maxCommands: 120 }), (history) => {
+        const world = new ServerWorld({ maxAttempts: MAX_ATTEMPTS, maxAdmittedSessions: 60 })
+        world.startGateway('g0')
+        fc.modelRun(() => ({ model: { submitted: 0 }, real: world }), history)
+        quiesce(world)
+        checkCounters(world)
+
+        const accepted = world.state.order
+        const endings = world.events.flatMap((event) => (event.type === 'session.state_changed' && event.summary !== null ? [event] : []))
+        const sessions = accepted.flatMap((task) => world.view(task)?.sessions ?? [])
+        expect(endings.map((event) => event.session).sort()).toEqual(sessions.map((session) => session.session).sort())
+        for (const session of sessions) {
+          // What readers see is what the ledger holds for the attempt that counts.
+          expect(session.summary).toEqual(world.results.get(session.session)?.summary)
+          expect(session.attempt).toBe(world.results.get(session.session)?.attempt)
+        }
+        const ended = world.events.flatMap((event) => (event.type === 'task.completed' ? [event.task] : []))
+        expect([...ended].sort()).toEqual([...accepted].sort())
+        expect(world.delivers.map((deliver) => deliver.task).sort()).toEqual([...accepted].sort())
+        expect(world.state.pendingSessions).toBe(0)
+        expect(world.state.queue).toEqual([])
+        expect(world.state.settling).toEqual({ inFlight: 0, line: [] })
+      }),
+      { numRuns: 400 },
+    )
+  })
+})
+
+describe('the order of dispatch', () => {
+  const tasks = fc.array(
+    fc.record({ gapMs: fc.integer({ min: 0, max: 40_000 }), priority: fc.integer({ min: 0, max: 6 }), samples: fc.integer({ min: 1, max: 3 }) }),
+    { minLength: 1, maxLength: 12 },
+  )
+
+  it('serves by priority, each point worth ten seconds of waiting, then first come first served', () => {
+    fc.assert(
+      fc.property(tasks, fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 40, maxLength: 40 }), (list, demands) => {
+        const world = new ServerWorld()
+        const gateway = world.startGateway('g0')
+        const expected = list.flatMap(({ gapMs, priority, samples }, i) => {
+          world.nowMs += gapMs
+          world.accept(request(`t${i}`, { dispatch_priority: priority, num_samples: samples }))
+          return Array.from({ length: samples }, (_, sample) => ({ key: world.nowMs - priority * PRIORITY_WORTH_MS, i, sample }))
+        })
+        for (const slots of demands) world.demand(gateway, slots)
+        expected.sort((a, b) => a.key - b.key || a.i - b.i || a.sample - b.sample)
+        expect(world.opened.map(({ spec }) => [spec.task, spec.sampleIndex])).toEqual(expected.map(({ i, sample }) => [`t${i}`, sample]))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  it('starves nobody: an endless stream of urgent tasks delays a plain one by ten seconds per point and no more', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 100 }), (priority) => {
+        const world = new ServerWorld()
+        const gateway = world.startGateway('g0')
+        world.accept(request('plain'))
+        let served: TaskId | undefined
+        for (let second = 1; served !== 'plain'; second += 1) {
+          world.nowMs = second * 1_000
+          // Two arrive for every one that is served: the queue only grows.
+          world.accept(request(`urgent-${second}-a`, { dispatch_priority: priority }))
+          world.accept(request(`urgent-${second}-b`, { dispatch_priority: priority }))
+          world.demand(gateway, 1)
+          served = world.opened.at(-1)?.spec.task
+          expect(second).toBeLessThanOrEqual(2 * 10 * priority + 1)
+        }
+      }),
+      { numRuns: 10 },
+    )
+  })
+})
