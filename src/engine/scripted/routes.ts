@@ -1,0 +1,162 @@
+// The engine's routes beside chat completions: models, health, tokenizer, pause, weight version, and the faults desk.
+import { z } from 'zod'
+import { chatRequestSchema } from '../wire/chat-request.ts'
+import { type ChatEngine, errorBody } from './chat.ts'
+import { FAULT_NAMES, FAULTS, faultPlanSchema } from './faults.ts'
+import { sglangMetrics, vllmMetrics } from './metrics.ts'
+import { unsupportedPart } from './template-input.ts'
+
+export type ServedEngine = ChatEngine & { setWeightVersion(version: string): void }
+
+export type Reply = { readonly status: number; readonly json: unknown } | { readonly status: number; readonly text: string }
+
+export type RouteInput = {
+  readonly engine: ServedEngine
+  readonly query: URLSearchParams
+  /** The parsed body; undefined without one. */
+  readonly body: unknown
+  readonly isLoopback: boolean
+}
+
+type Route = (input: RouteInput) => Reply | Promise<Reply>
+
+const ok = (json: unknown): Reply => ({ status: 200, json })
+const empty: Reply = { status: 200, text: '' }
+const bad = (engine: ServedEngine, message: string, param: string | null): Reply => ({
+  status: 400,
+  json: errorBody(engine.shape, 400, message, param),
+})
+
+const COMMON: Readonly<Record<string, Route>> = {
+  'GET /health': () => empty,
+  'GET /v1/models': ({ engine }) => ok({ object: 'list', data: [modelCard(engine)] }),
+  'GET /metrics': ({ engine }) => {
+    const write = engine.shape === 'vllm' ? vllmMetrics : sglangMetrics
+    return { status: 200, text: write(engine.model, engine.tally.totals(), engine.batch.counts()) }
+  },
+  'POST /tokenize': tokenize,
+  'POST /detokenize': detokenize,
+  'POST /update_weight_version': ({ engine, body }) => {
+    const parsed = z.looseObject({ new_version: z.string().min(1) }).safeParse(body)
+    if (!parsed.success) return bad(engine, 'new_version must be a string', 'new_version')
+    engine.setWeightVersion(parsed.data.new_version)
+    return ok({ success: true, new_version: parsed.data.new_version })
+  },
+  'GET /scripted/faults': fromHere(({ engine }) =>
+    ok({ active: engine.faults.plans(), menu: FAULT_NAMES.map((fault) => ({ fault, doc: FAULTS[fault].doc })) }),
+  ),
+  'POST /scripted/faults': fromHere(({ engine, body }) => {
+    const parsed = faultPlanSchema.safeParse(body)
+    if (!parsed.success) {
+      const issue = parsed.error.issues[0]
+      return { status: 400, json: { error: `${issue?.path.join('.') || 'body'}: ${issue?.message ?? 'is not valid'}` } }
+    }
+    engine.faults.set(parsed.data)
+    return ok({ active: engine.faults.plans() })
+  }),
+  'DELETE /scripted/faults': fromHere(({ engine }) => {
+    engine.faults.set(null)
+    return ok({ active: [] })
+  }),
+}
+
+const VLLM: Readonly<Record<string, Route>> = {
+  ...COMMON,
+  'GET /ping': () => empty,
+  'GET /version': () => ok({ version: 'scripted' }),
+  'GET /weight_info': ({ engine }) => ok({ weight_version: engine.weightVersion() }),
+  'GET /is_paused': ({ engine }) => ok({ is_paused: engine.batch.isPaused() }),
+  'POST /pause': async ({ engine, query }) => {
+    const mode = z.enum(['abort', 'wait', 'keep']).safeParse(query.get('mode') ?? 'abort')
+    if (!mode.success) return { status: 400, json: { error: `mode must be abort, wait or keep, not ${query.get('mode')}` } }
+    await engine.batch.pause(mode.data)
+    return ok({ status: 'paused' })
+  },
+  'POST /resume': ({ engine }) => {
+    engine.batch.resume()
+    return ok({ status: 'resumed' })
+  },
+  'POST /abort_requests': ({ engine }) => ok({ status: 'aborted', aborted: engine.batch.abortAll() }),
+}
+
+const SGLANG: Readonly<Record<string, Route>> = {
+  ...COMMON,
+  'GET /health_generate': () => empty,
+  'POST /v1/tokenize': tokenize,
+  'POST /v1/detokenize': detokenize,
+  'GET /get_model_info': ({ engine }) => ok({ model_path: engine.model, is_generation: true, weight_version: engine.weightVersion() }),
+  'GET /get_server_info': ({ engine }) =>
+    ok({ model_path: engine.model, served_model_name: engine.model, context_length: engine.maxModelLen, version: 'scripted' }),
+  'POST /pause_generation': async ({ engine, body }) => {
+    const parsed = z.looseObject({ mode: z.enum(['abort', 'retract', 'in_place']).default('abort') }).safeParse(body ?? {})
+    if (!parsed.success) return bad(engine, 'mode must be abort, retract or in_place', 'mode')
+    await engine.batch.pause(parsed.data.mode === 'abort' ? 'abort' : 'keep')
+    return ok({ message: 'Generation paused successfully.', status: 'ok' })
+  },
+  'POST /continue_generation': ({ engine }) => {
+    engine.batch.resume()
+    return ok({ message: 'Generation continued successfully.', status: 'ok' })
+  },
+  'POST /abort_request': ({ engine }) => {
+    engine.batch.abortAll()
+    return empty
+  },
+}
+
+/** The answer of a route; 404 for a path this shape of engine does not have. */
+export async function answerRoute(method: string, path: string, input: RouteInput): Promise<Reply> {
+  const route = (input.engine.shape === 'vllm' ? VLLM : SGLANG)[`${method} ${path}`]
+  return route === undefined ? { status: 404, json: { detail: 'Not Found' } } : route(input)
+}
+
+/** Faults are for tests on this host, even when the engine listens to others. */
+function fromHere(route: Route): Route {
+  return (input) => (input.isLoopback ? route(input) : { status: 403, json: { error: 'faults can be set from this host only' } })
+}
+
+function modelCard(engine: ServedEngine): object {
+  return {
+    id: engine.model,
+    object: 'model',
+    created: Math.floor(engine.scheduler.clock.wallMs() / 1000),
+    owned_by: engine.shape,
+    root: engine.model,
+    parent: null,
+    max_model_len: engine.maxModelLen,
+  }
+}
+
+const conversationToTokenize = z.looseObject({
+  messages: chatRequestSchema.shape.messages,
+  tools: chatRequestSchema.shape.tools,
+  add_generation_prompt: z.boolean().default(true),
+  chat_template_kwargs: chatRequestSchema.shape.chat_template_kwargs,
+})
+
+function tokenize({ engine, body }: RouteInput): Reply {
+  const text = textToTokenize(engine, body)
+  if (text === null) return bad(engine, 'prompt, or messages of text, is required', null)
+  const tokens = engine.qwen.encode(text)
+  return ok({ count: tokens.length, max_model_len: engine.maxModelLen, tokens, token_strs: null })
+}
+
+function textToTokenize(engine: ServedEngine, body: unknown): string | null {
+  const plain = z.looseObject({ prompt: z.string() }).safeParse(body)
+  if (plain.success) return plain.data.prompt
+  const chat = conversationToTokenize.safeParse(body)
+  if (!chat.success || unsupportedPart(chat.data.messages) !== null) return null
+  const thinking = chat.data.chat_template_kwargs?.enable_thinking
+  return engine.qwen.renderPrompt({
+    messages: chat.data.messages,
+    tools: chat.data.tools ?? [],
+    enableThinking: typeof thinking === 'boolean' ? thinking : null,
+    addsGenerationPrompt: chat.data.add_generation_prompt,
+  })
+}
+
+function detokenize({ engine, body }: RouteInput): Reply {
+  const parsed = z.looseObject({ tokens: z.array(z.int().min(0)) }).safeParse(body)
+  if (!parsed.success) return bad(engine, 'tokens must be an array of ids', 'tokens')
+  const text = engine.qwen.decode(parsed.data.tokens)
+  return ok(engine.shape === 'vllm' ? { prompt: text } : { text })
+}

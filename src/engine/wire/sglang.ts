@@ -1,0 +1,148 @@
+// SGLang's wire shape: chat completions with ids and meta_info on each choice, chunks without ids, flat errors.
+import type { ChatRequest } from './chat-request.ts'
+import { type AnswerDelta, answerDeltas } from './deltas.ts'
+import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
+import type { StreamChunk } from './stream.ts'
+
+export function sglangError(status: number, message: string, param: string | null = null): object {
+  return {
+    object: 'error',
+    message,
+    type: status === 404 ? 'NotFoundError' : status < 500 ? 'BadRequestError' : 'InternalServerError',
+    param,
+    code: status,
+  }
+}
+
+/** What SGLang answers when a stream is asked for ids, which only its plain answers carry; null when it is not. */
+export function streamRefusal(request: ChatRequest): string | null {
+  if (request.stream !== true) return null
+  const asked = (['return_token_ids', 'return_prompt_token_ids', 'return_meta_info'] as const).filter((field) => request[field] === true)
+  return asked.length === 0 ? null : `${asked.join(', ')} is not supported with stream=true. Please set stream=false.`
+}
+
+export function sglangCompletion(generation: Generation, request: ChatRequest): object {
+  const asksPrompt = request.return_prompt_token_ids === true || request.return_token_ids === true
+  return {
+    id: generation.id,
+    object: 'chat.completion',
+    created: generation.createdSeconds,
+    model: generation.model,
+    choices: generation.choices.map((choice) => ({
+      index: choice.index,
+      message: messageOf(choice),
+      logprobs: request.logprobs === true ? { content: logprobContent(choice, { from: 0, to: choice.tokens.length }, 'text') } : null,
+      finish_reason: finishReasonOf(choice),
+      matched_stop: matchedStop(generation, choice),
+      ...(asksPrompt && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}),
+      ...(request.return_token_ids === true && choice.showsIds ? { token_ids: choice.tokens.map((token) => token.id) } : {}),
+      ...(request.return_meta_info === true ? { meta_info: metaInfo(generation, choice, request) } : {}),
+    })),
+    usage: usageOf(generation),
+    metadata: { weight_version: generation.weightVersion },
+  }
+}
+
+export function* sglangChunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
+  const base = { id: generation.id, object: 'chat.completion.chunk', created: generation.createdSeconds, model: generation.model }
+  for (const choice of generation.choices) {
+    const opening = {
+      index: choice.index,
+      delta: { role: 'assistant', content: '' },
+      logprobs: null,
+      finish_reason: null,
+      matched_stop: null,
+    }
+    yield { afterTokens: 0, data: { ...base, choices: [opening], usage: null } }
+  }
+  for (const { choice, delta } of answerDeltas(generation, tokensPerChunk)) {
+    const entry = {
+      index: choice.index,
+      delta: deltaMessage(delta),
+      logprobs: request.logprobs === true ? { content: logprobContent(choice, delta, 'text') } : null,
+      finish_reason: delta.isLast ? finishReasonOf(choice) : null,
+      matched_stop: delta.isLast ? matchedStop(generation, choice) : null,
+    }
+    yield { afterTokens: delta.to, data: { ...base, choices: [entry], usage: null } }
+  }
+  if (request.stream_options?.include_usage === true) {
+    yield { afterTokens: 0, data: { ...base, choices: [], usage: usageOf(generation) } }
+  }
+}
+
+function deltaMessage(delta: AnswerDelta): object {
+  return {
+    role: null,
+    content: delta.content === '' ? null : delta.content,
+    reasoning_content: delta.reasoning === '' ? null : delta.reasoning,
+    tool_calls: delta.toolCalls.length === 0 ? null : delta.toolCalls,
+  }
+}
+
+function messageOf(choice: GeneratedChoice): object {
+  const calls = choice.parts.filter((part) => part.kind === 'tool-call')
+  return {
+    role: 'assistant',
+    content: textOf(choice.parts, 'content'),
+    reasoning_content: textOf(choice.parts, 'reasoning'),
+    tool_calls:
+      calls.length === 0
+        ? null
+        : calls.map((call, index) => ({
+            id: choice.toolCallIds[index],
+            index,
+            type: 'function',
+            function: { name: call.name, arguments: call.arguments },
+          })),
+  }
+}
+
+/** The whole meta_info of SGLang's native API. Logprob entries are `[logprob, id, text]`, without text unless asked. */
+function metaInfo(generation: Generation, choice: GeneratedChoice, request: ChatRequest): object {
+  const hasLogprobs = request.logprobs === true && choice.showsIds
+  return {
+    id: generation.id,
+    finish_reason: metaFinish(generation, choice),
+    prompt_tokens: generation.promptIds.length,
+    weight_version: generation.weightVersion,
+    num_retractions: 0,
+    completion_tokens: choice.tokens.length,
+    cached_tokens: 0,
+    e2e_latency: generation.latencySeconds,
+    ...(hasLogprobs
+      ? {
+          input_token_logprobs: [],
+          output_token_logprobs: choice.logprobs.map((logprob, position) => [logprob, choice.tokens[position]?.id ?? null, null]),
+          output_token_logprobs_length: choice.logprobs.length,
+        }
+      : {}),
+  }
+}
+
+function metaFinish(generation: Generation, choice: GeneratedChoice): object | null {
+  switch (choice.finish) {
+    case 'stop':
+      return { type: 'stop', matched: matchedStop(generation, choice) }
+    case 'length':
+      return { type: 'length', length: choice.tokens.length }
+    case 'abort':
+      return { type: 'abort', message: 'Aborted' }
+    case null:
+      return null
+  }
+}
+
+function matchedStop(generation: Generation, choice: GeneratedChoice): string | number | null {
+  return choice.finish === 'stop' ? (choice.matchedStop ?? generation.endTokenId) : null
+}
+
+function usageOf(generation: Generation): object {
+  const completion = completionTokens(generation)
+  return {
+    prompt_tokens: generation.promptIds.length,
+    total_tokens: generation.promptIds.length + completion,
+    completion_tokens: completion,
+    prompt_tokens_details: null,
+    reasoning_tokens: 0,
+  }
+}

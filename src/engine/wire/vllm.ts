@@ -1,0 +1,123 @@
+// vLLM's wire shape: chat completions, chunks and errors as its OpenAI server writes them.
+import type { ChatRequest } from './chat-request.ts'
+import { type AnswerDelta, answerDeltas } from './deltas.ts'
+import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
+import type { StreamChunk } from './stream.ts'
+
+export function vllmError(status: number, message: string, param: string | null = null): object {
+  return { error: { message, type: errorType(status), param, code: status } }
+}
+
+export function vllmCompletion(generation: Generation, request: ChatRequest): object {
+  const showsIds = request.return_token_ids === true
+  return {
+    id: generation.id,
+    object: 'chat.completion',
+    created: generation.createdSeconds,
+    model: generation.model,
+    choices: generation.choices.map((choice) => ({
+      index: choice.index,
+      message: messageOf(choice),
+      logprobs: logprobsOf(choice, request, { from: 0, to: choice.tokens.length }),
+      finish_reason: finishReasonOf(choice),
+      stop_reason: choice.matchedStop,
+      token_ids: showsIds && choice.showsIds ? choice.tokens.map((token) => token.id) : null,
+    })),
+    service_tier: null,
+    system_fingerprint: null,
+    usage: usageOf(generation),
+    prompt_logprobs: null,
+    prompt_token_ids: showsIds && generation.showsPromptIds ? generation.promptIds : null,
+    kv_transfer_params: null,
+  }
+}
+
+/** The chunks in order. Prompt ids come with the first one only; sampled ids as deltas that add up to the whole. */
+export function* vllmChunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
+  const base = {
+    id: generation.id,
+    object: 'chat.completion.chunk',
+    created: generation.createdSeconds,
+    model: generation.model,
+  }
+  const showsIds = request.return_token_ids === true
+  const opening = generation.choices.map((choice) => ({
+    index: choice.index,
+    delta: { role: 'assistant', content: '' },
+    logprobs: null,
+    finish_reason: null,
+    ...(showsIds ? { token_ids: null } : {}),
+  }))
+  const promptIds = showsIds && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}
+  yield { afterTokens: 0, data: { ...base, choices: opening, ...promptIds } }
+  for (const { choice, delta } of answerDeltas(generation, tokensPerChunk)) {
+    yield { afterTokens: delta.to, data: { ...base, choices: [chunkChoice(choice, delta, request)] } }
+  }
+  if (request.stream_options?.include_usage === true) {
+    yield { afterTokens: 0, data: { ...base, choices: [], usage: usageOf(generation) } }
+  }
+}
+
+function chunkChoice(choice: GeneratedChoice, delta: AnswerDelta, request: ChatRequest): object {
+  const ids = choice.tokens.slice(delta.from, delta.to).map((token) => token.id)
+  return {
+    index: choice.index,
+    delta: {
+      ...(delta.reasoning === '' ? {} : { reasoning: delta.reasoning }),
+      ...(delta.content === '' ? {} : { content: delta.content }),
+      ...(delta.toolCalls.length === 0 ? {} : { tool_calls: delta.toolCalls }),
+    },
+    logprobs: logprobsOf(choice, request, delta),
+    finish_reason: delta.isLast ? finishReasonOf(choice) : null,
+    ...(delta.isLast ? { stop_reason: choice.matchedStop } : {}),
+    ...(request.return_token_ids === true && choice.showsIds ? { token_ids: ids } : {}),
+  }
+}
+
+function messageOf(choice: GeneratedChoice): object {
+  const calls = choice.parts.filter((part) => part.kind === 'tool-call')
+  return {
+    role: 'assistant',
+    content: textOf(choice.parts, 'content'),
+    refusal: null,
+    annotations: null,
+    audio: null,
+    function_call: null,
+    tool_calls: calls.map((call, position) => ({
+      id: choice.toolCallIds[position],
+      type: 'function',
+      function: { name: call.name, arguments: call.arguments },
+    })),
+    reasoning: textOf(choice.parts, 'reasoning'),
+  }
+}
+
+function logprobsOf(choice: GeneratedChoice, request: ChatRequest, range: { readonly from: number; readonly to: number }): object | null {
+  if (request.logprobs !== true) return null
+  return { content: logprobContent(choice, range, request.return_tokens_as_token_ids === true ? 'id' : 'text') }
+}
+
+function usageOf(generation: Generation): object {
+  const completion = completionTokens(generation)
+  return {
+    prompt_tokens: generation.promptIds.length,
+    total_tokens: generation.promptIds.length + completion,
+    completion_tokens: completion,
+    prompt_tokens_details: null,
+  }
+}
+
+function errorType(status: number): string {
+  switch (status) {
+    case 404:
+      return 'NotFoundError'
+    case 429:
+      return 'RateLimitError'
+    case 500:
+      return 'InternalServerError'
+    case 503:
+      return 'ServiceUnavailableError'
+    default:
+      return 'BadRequestError'
+  }
+}
