@@ -50,7 +50,7 @@ export function attemptAgain(turn: Turn, holding: Holding) {
   publishSession(turn, holding.task.task, session, attempt + 1, 'REGISTERED')
 }
 
-/** Every session that has not ended is ended: those at a gateway by it, the others here. */
+/** Every session that has not ended is ended: those at a gateway by it, the others here. A second stop only changes the reason. */
 export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
   const stopped: ActiveTask = {
     ...task,
@@ -71,7 +71,7 @@ export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
   })
   for (const [sample, entry] of stopped.sessions.entries()) {
     if (entry.phase === 'pending') endWithoutReport(turn, task.task, sample, reason)
-    if (entry.phase === 'dispatched') sendCancel(turn, entry, reason)
+    if (entry.phase === 'dispatched' && task.stop === null) sendCancel(turn, entry, reason)
   }
 }
 
