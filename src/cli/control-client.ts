@@ -1,0 +1,100 @@
+// The control API as a command sees it: one base URL, one token, errors in the user's terms.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+export type ControlClient = {
+  readonly url: string
+  get(path: string): Promise<Reply>
+  post(path: string, body: unknown): Promise<Reply>
+  delete(path: string): Promise<Reply>
+  /** Server-sent events until `signal` aborts or the server ends the stream. */
+  events(signal: AbortSignal): AsyncGenerator<{ readonly type: string; readonly data: unknown }>
+}
+
+/** `status` 0: no answer; then `detail` says why. */
+export type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
+
+/** A token may stand in the URL, as Polar clients have it: http://polar:TOKEN@host:8080. */
+export function openControlClient(address: string, token: string | null): ControlClient {
+  const url = new URL(address)
+  const secret = token ?? (url.password === '' ? null : decodeURIComponent(url.password))
+  url.username = ''
+  url.password = ''
+  const base = url.href.replace(/\/$/, '')
+  const headers: Record<string, string> = secret === null ? {} : { authorization: `Bearer ${secret}` }
+
+  async function call(method: string, path: string, body?: unknown): Promise<Reply> {
+    let response: Response
+    try {
+      response = await fetch(base + path, {
+        method,
+        headers: body === undefined ? headers : { ...headers, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+    } catch (error) {
+      return { status: 0, body: null, detail: `no answer from ${base}: ${causeOf(error)}` }
+    }
+    const text = await response.text()
+    const parsed = parseJson(text)
+    return { status: response.status, body: parsed, detail: response.ok ? '' : `${response.status}: ${detailOf(parsed, text)}` }
+  }
+
+  return {
+    url: base,
+    get: (path) => call('GET', path),
+    post: (path, body) => call('POST', path, body),
+    delete: (path) => call('DELETE', path),
+    async *events(signal) {
+      const response = await fetch(`${base}/events`, { headers: { ...headers, accept: 'text/event-stream' }, signal })
+      if (!response.ok || response.body === null) return
+      const decoder = new TextDecoder()
+      let pending = ''
+      for await (const chunk of response.body) {
+        pending += decoder.decode(chunk, { stream: true })
+        const frames = pending.split('\n\n')
+        pending = frames.pop() ?? ''
+        for (const frame of frames) {
+          const fields = new Map(
+            frame.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]),
+          )
+          const data = fields.get('data')
+          if (data !== undefined) yield { type: fields.get('event') ?? 'message', data: parseJson(data) }
+        }
+      }
+    },
+  }
+}
+
+/** The token that `polar serve` with this data folder accepts; null when it has not been started yet. */
+export async function readControlToken(dataFolder: string): Promise<string | null> {
+  try {
+    return (await readFile(join(dataFolder, 'control-token'), 'utf8')).trim()
+  } catch {
+    return null
+  }
+}
+
+function detailOf(body: unknown, text: string): string {
+  const detail = typeof body === 'object' && body !== null && 'detail' in body ? body.detail : text.slice(0, 400)
+  if (!Array.isArray(detail)) return String(detail)
+  return detail
+    .map((item: unknown) => {
+      const problem = typeof item === 'object' && item !== null ? item : {}
+      const loc = 'loc' in problem && Array.isArray(problem.loc) ? problem.loc.join('.') : ''
+      return `${loc}: ${'msg' in problem ? String(problem.msg) : ''}`
+    })
+    .join('; ')
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause instanceof Error ? error.cause.message : error.message
+}
