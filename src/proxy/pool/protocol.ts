@@ -23,7 +23,13 @@ export type ReplicaCommand =
     }
   /** The caller left; a lease already granted to this ticket is given back. */
   | { readonly type: 'withdraw'; readonly ticket: number }
-  | { readonly type: 'release'; readonly lease: number; readonly outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled' }
+  | {
+      readonly type: 'release'
+      readonly lease: number
+      readonly outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled'
+      /** As the answer stated it; null when it did not. */
+      readonly weightVersion: string | null
+    }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'read-replica'; readonly ask: Ask<ReplicaView> }

@@ -1,0 +1,52 @@
+// What a vendor's API is to the boundary: a reader of requests, and the forms in which an answer or a failure is told.
+import type { DialectName } from '../../contract/call.ts'
+import type { SamplingPins } from '../boundary.ts'
+import type { ChatAnswer, NormalisedCall } from '../chat.ts'
+import type { Failure } from '../failure.ts'
+import type { JsonObject } from '../json.ts'
+
+/** What a session allows, and what the URL already said (Google names model and streaming in the path). */
+export type ReadContext = {
+  readonly tier: 'train' | 'eval'
+  readonly pins: SamplingPins
+  readonly urlModel: string | null
+  readonly urlStream: boolean | null
+}
+
+/** Names that appear in an answer; `model` is the name the client asked for. */
+export type AnswerIdentity = { readonly id: string; readonly createdSeconds: number; readonly model: string }
+
+/** One streamed answer. Frames are complete: a beat may stand between any two calls. */
+export type ReplyStream = {
+  /** Sent with the head. */
+  open(): string
+  /** Data that keeps a waiting client patient; comments do not. */
+  beat(): string
+  /** The rest of the body, terminal event included. */
+  answer(answer: ChatAnswer): Iterable<string>
+  /** A failure after the head; null where only a cut connection is understood. */
+  failure(failure: Failure): string | null
+}
+
+/** Bound to one request: it knows how that client wants its answer. */
+export type ReplyForm = {
+  plain(answer: ChatAnswer, identity: AnswerIdentity): string
+  stream(identity: AnswerIdentity): ReplyStream
+}
+
+export type ReadRequest =
+  | { readonly ok: true; readonly call: NormalisedCall; readonly reply: ReplyForm }
+  | { readonly ok: false; readonly failure: Failure }
+
+export type HttpReply = { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
+
+export type ModelEntry = { readonly id: string; readonly createdSeconds: number; readonly maxModelLen: number | null }
+
+export type Dialect = {
+  readonly name: DialectName
+  /** The body is an object; everything else about it is checked here. */
+  read(body: JsonObject, context: ReadContext): ReadRequest
+  failure(failure: Failure): HttpReply
+  modelList(models: readonly ModelEntry[]): string
+  modelItem(model: ModelEntry): string
+}

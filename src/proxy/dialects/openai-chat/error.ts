@@ -1,0 +1,40 @@
+// Failures in OpenAI's envelope: status, `{error: {message, type, param, code}}`, and the headers clients obey.
+import type { Failure, FailureCode } from '../../failure.ts'
+import type { HttpReply } from '../dialect.ts'
+
+/** Codes that clients know by OpenAI's name; ours are told as they are. */
+const KNOWN_CODES: { readonly [code in FailureCode]?: string } = {
+  unauthenticated: 'invalid_api_key',
+  'context-overflow': 'context_length_exceeded',
+  'model-unknown': 'model_not_found',
+  overloaded: 'rate_limit_exceeded',
+}
+
+export function writeChatFailure(failure: Failure): HttpReply {
+  const body = {
+    error: {
+      message: failure.message,
+      type: typeOf(failure.status),
+      param: failure.param,
+      code: KNOWN_CODES[failure.code] ?? failure.code.replaceAll('-', '_'),
+    },
+  }
+  return {
+    status: failure.status,
+    headers: {
+      'content-type': 'application/json',
+      // Whole seconds, at least one: a client told to wait zero seconds comes back at once.
+      ...(failure.retryAfterMs === null ? {} : { 'retry-after': String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000))) }),
+      ...(failure.status === 426 ? { connection: 'close', upgrade: 'HTTP/1.1' } : {}),
+    },
+    body: JSON.stringify(body),
+  }
+}
+
+function typeOf(status: number): string {
+  if (status === 401) return 'authentication_error'
+  if (status === 403) return 'permission_error'
+  if (status === 404) return 'not_found_error'
+  if (status === 429) return 'rate_limit_error'
+  return status >= 500 ? 'server_error' : 'invalid_request_error'
+}

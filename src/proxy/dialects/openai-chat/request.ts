@@ -1,0 +1,242 @@
+// OpenAI chat completions → the pivot: what is kept, what is dropped with a diagnostic, what is refused in the caller's terms.
+import type { Diagnostic } from '../../../contract/call.ts'
+import type { ChatMessage, ContentPart, NormalisedCall, Tool, ToolCall } from '../../chat.ts'
+import { type Failure, failure } from '../../failure.ts'
+import { describe, isObject, type JsonObject } from '../../json.ts'
+import { constrained, isParameter, readParameters } from '../../parameters.ts'
+import type { ReadContext } from '../dialect.ts'
+
+export type ChatWishes = { readonly includeUsage: boolean; readonly logprobs: boolean }
+
+export type ReadChat =
+  | { readonly ok: true; readonly call: NormalisedCall; readonly wishes: ChatWishes }
+  | { readonly ok: false; readonly failure: Failure }
+
+/** Known here, and either used or without meaning for a local engine: dropped without a word. */
+const SILENT = new Set(
+  (
+    'model messages tools tool_choice parallel_tool_calls stream stream_options n max_completion_tokens logprobs top_logprobs ' +
+    'user store metadata service_tier prompt_cache_key prompt_cache_retention safety_identifier'
+  ).split(' '),
+)
+
+export function readChat(body: JsonObject, context: ReadContext): ReadChat {
+  try {
+    return { ok: true, ...normalise(body, context) }
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, failure: error.failure }
+    throw error
+  }
+}
+
+/** Leaves the readers below at the first fault; caught in `readChat` alone. */
+class Refusal extends Error {
+  readonly failure: Failure
+  constructor(reason: Failure) {
+    super(reason.message)
+    this.failure = reason
+  }
+}
+
+function refuse(param: string, problem: string): never {
+  throw new Refusal(failure('invalid-request', `${param}: ${problem}`, { param }))
+}
+
+function normalise(body: JsonObject, context: ReadContext): { readonly call: NormalisedCall; readonly wishes: ChatWishes } {
+  const diagnostics: Diagnostic[] = []
+  const stream = context.urlStream ?? optionalBoolean(body, 'stream') ?? false
+  if (body.n !== undefined && body.n !== null && body.n !== 1) refuse('n', 'only one choice per request can be served')
+  for (const legacy of ['functions', 'function_call']) {
+    if (body[legacy] !== undefined && body[legacy] !== null) refuse(legacy, 'is the retired form; use tools and tool_choice')
+  }
+  const tools = readTools(body.tools, diagnostics)
+  const source = { ...body, max_tokens: body.max_tokens ?? body.max_completion_tokens }
+  const read = readParameters(source, context.tier, context.pins)
+  if (!read.ok) throw new Refusal(read.failure)
+  const maxTokens = source.max_tokens
+  for (const name of Object.keys(body)) {
+    if (!SILENT.has(name) && !isParameter(name) && !name.startsWith('_proxy_')) {
+      diagnostics.push({ code: 'field-dropped', detail: name.slice(0, 64) })
+    }
+  }
+  const call: NormalisedCall = {
+    modelRequested: context.urlModel ?? readModel(body.model),
+    stream,
+    maxTokensRequested: typeof maxTokens === 'number' ? maxTokens : null,
+    request: {
+      messages: readMessages(body.messages, diagnostics),
+      tools,
+      parameters: { ...read.parameters, ...readToolChoice(body, tools, context.tier) },
+    },
+    diagnostics: [...diagnostics, ...read.diagnostics],
+  }
+  return {
+    call,
+    wishes: { includeUsage: stream && wantsUsage(body.stream_options), logprobs: optionalBoolean(body, 'logprobs') ?? false },
+  }
+}
+
+function readModel(value: unknown): string {
+  if (typeof value === 'string' && value !== '' && value.length <= 256) return value
+  return refuse('model', `expected a name of 1 to 256 characters, got ${describe(value)}`)
+}
+
+function wantsUsage(value: unknown): boolean {
+  if (value === undefined || value === null) return false
+  if (!isObject(value)) refuse('stream_options', `expected an object, got ${describe(value)}`)
+  return value.include_usage === true
+}
+
+function optionalBoolean(body: JsonObject, name: string): boolean | null {
+  const value = body[name]
+  if (value === undefined || value === null) return null
+  return typeof value === 'boolean' ? value : refuse(name, `expected a boolean, got ${describe(value)}`)
+}
+
+function readTools(value: unknown, diagnostics: Diagnostic[]): readonly Tool[] | null {
+  if (value === undefined || value === null) return null
+  if (!Array.isArray(value)) refuse('tools', `expected an array, got ${describe(value)}`)
+  const tools: Tool[] = []
+  for (const [index, tool] of value.entries()) {
+    const place = `tools[${index}]`
+    if (!isObject(tool)) refuse(place, `expected an object, got ${describe(tool)}`)
+    const { type } = tool
+    if (type !== 'function') {
+      if (typeof type !== 'string') refuse(`${place}.type`, `expected a string, got ${describe(type)}`)
+      diagnostics.push({ code: 'tool-dropped', detail: `${place}: no engine here runs tools of type ${type.slice(0, 64)}` })
+      continue
+    }
+    const definition = tool.function
+    if (!isObject(definition)) refuse(`${place}.function`, `expected an object, got ${describe(definition)}`)
+    tools.push({ type, function: { ...definition, name: text(definition.name, `${place}.function.name`) } })
+  }
+  return tools.length === 0 ? null : tools
+}
+
+function readToolChoice(body: JsonObject, tools: readonly Tool[] | null, tier: 'train' | 'eval'): JsonObject {
+  const { tool_choice: choice } = body
+  const parallel = optionalBoolean(body, 'parallel_tool_calls')
+  const named = namedTool(choice)
+  if (named !== null && tools?.some((tool) => tool.function.name === named) !== true) {
+    refuse('tool_choice', `names the tool ${JSON.stringify(named)}, which is not among the tools that can be served`)
+  }
+  if (tools === null) return {}
+  if (tier === 'train' && (named !== null || choice === 'required')) throw new Refusal(constrained('tool_choice'))
+  return {
+    ...(choice === undefined || choice === null ? {} : { tool_choice: choice }),
+    ...(parallel === null ? {} : { parallel_tool_calls: parallel }),
+  }
+}
+
+function namedTool(choice: unknown): string | null {
+  if (choice === undefined || choice === null || choice === 'auto' || choice === 'none' || choice === 'required') return null
+  if (isObject(choice) && choice.type === 'function' && isObject(choice.function)) {
+    return text(choice.function.name, 'tool_choice.function.name')
+  }
+  return refuse('tool_choice', 'expected "auto", "none", "required" or {"type":"function","function":{"name":…}}')
+}
+
+function readMessages(value: unknown, diagnostics: Diagnostic[]): readonly ChatMessage[] {
+  if (!Array.isArray(value)) refuse('messages', `expected an array, got ${describe(value)}`)
+  if (value.length === 0) refuse('messages', 'must hold at least one message')
+  return mergeLeadingSystem(value.map((message: unknown, index) => readMessage(message, `messages[${index}]`, diagnostics)))
+}
+
+function readMessage(message: unknown, place: string, diagnostics: Diagnostic[]): ChatMessage {
+  if (!isObject(message)) refuse(place, `expected an object, got ${describe(message)}`)
+  const { role, content } = message
+  const name = message.name === undefined || message.name === null ? {} : { name: text(message.name, `${place}.name`) }
+  switch (role) {
+    case 'system':
+    case 'developer':
+      noteUnknown(message, ['name'], place, diagnostics)
+      return { role: 'system', content: readContent(content, `${place}.content`), ...name }
+    case 'user':
+      noteUnknown(message, ['name'], place, diagnostics)
+      return { role, content: readContent(content, `${place}.content`), ...name }
+    case 'tool':
+      noteUnknown(message, ['tool_call_id', 'name'], place, diagnostics)
+      return {
+        role,
+        tool_call_id: text(message.tool_call_id, `${place}.tool_call_id`),
+        content: readContent(content, `${place}.content`),
+      }
+    case 'assistant': {
+      noteUnknown(message, ['name', 'tool_calls', 'reasoning_content', 'reasoning'], place, diagnostics)
+      const calls = readToolCalls(message.tool_calls, `${place}.tool_calls`)
+      const reasoning = message.reasoning_content ?? message.reasoning
+      if (reasoning !== undefined && reasoning !== null && typeof reasoning !== 'string') {
+        refuse(`${place}.reasoning_content`, `expected a string, got ${describe(reasoning)}`)
+      }
+      return {
+        role,
+        content: content === undefined || content === null ? null : readContent(content, `${place}.content`),
+        ...(typeof reasoning === 'string' && reasoning !== '' ? { reasoning_content: reasoning } : {}),
+        ...(calls.length === 0 ? {} : { tool_calls: calls }),
+        ...name,
+      }
+    }
+    default:
+      return refuse(`${place}.role`, `expected system, developer, user, assistant or tool, got ${JSON.stringify(role) ?? 'nothing'}`)
+  }
+}
+
+function readContent(content: unknown, place: string): string | readonly ContentPart[] {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return refuse(place, `expected a string or an array of parts, got ${describe(content)}`)
+  return content.map((part: unknown, index) => {
+    if (!isObject(part)) return refuse(`${place}[${index}]`, `expected an object, got ${describe(part)}`)
+    const { type } = part
+    if (typeof type !== 'string') return refuse(`${place}[${index}].type`, `expected a string, got ${describe(type)}`)
+    // Cache marks move from turn to turn and would make equal texts differ.
+    if (type === 'text') return { type, text: text(part.text, `${place}[${index}].text`, true) }
+    if (type === 'refusal') return { type: 'text', text: text(part.refusal, `${place}[${index}].refusal`, true) }
+    const { cache_control: _mark, ...rest } = part
+    return { ...rest, type }
+  })
+}
+
+function readToolCalls(value: unknown, place: string): readonly ToolCall[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) return refuse(place, `expected an array, got ${describe(value)}`)
+  return value.map((call: unknown, index) => {
+    const here = `${place}[${index}]`
+    if (!isObject(call)) return refuse(here, `expected an object, got ${describe(call)}`)
+    const definition = call.function
+    if (!isObject(definition)) return refuse(`${here}.function`, `expected an object, got ${describe(definition)}`)
+    return {
+      id: text(call.id, `${here}.id`),
+      type: 'function' as const,
+      function: {
+        name: text(definition.name, `${here}.function.name`),
+        arguments: text(definition.arguments, `${here}.function.arguments`, true),
+      },
+    }
+  })
+}
+
+function text(value: unknown, place: string, mayBeEmpty = false): string {
+  if (typeof value !== 'string') return refuse(place, `expected a string, got ${describe(value)}`)
+  return value === '' && !mayBeEmpty ? refuse(place, 'must not be empty') : value
+}
+
+function noteUnknown(message: JsonObject, known: readonly string[], place: string, diagnostics: Diagnostic[]): void {
+  for (const [name, value] of Object.entries(message)) {
+    if (name === 'role' || name === 'content' || value === null || known.includes(name)) continue
+    if (diagnostics.length < 64) diagnostics.push({ code: 'field-dropped', detail: `${place}.${name.slice(0, 64)}` })
+  }
+}
+
+/** Templates refuse a second system message at the head, so a run of several becomes one; a single one and later ones stay as they are. */
+function mergeLeadingSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const end = messages.findIndex((message) => message.role !== 'system')
+  const run = end === -1 ? messages.length : end
+  if (run < 2) return messages
+  const contents = messages.slice(0, run).map((message) => message.content ?? '')
+  return [{ role: 'system', content: joinContents(contents) }, ...messages.slice(run)]
+}
+
+function joinContents(contents: readonly (string | readonly ContentPart[])[]): string | readonly ContentPart[] {
+  if (contents.every((content) => typeof content === 'string')) return contents.join('\n\n')
+  return contents.flatMap((content) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content))
+}

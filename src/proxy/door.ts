@@ -1,0 +1,272 @@
+// One session at the boundary: which of its turns run, who waits for them, and what is left when it is sealed.
+import { createHash } from 'node:crypto'
+import type { CallRecord, Delivery } from '../contract/call.ts'
+import { type CallId, callId } from '../contract/ids.ts'
+import type { Timer } from '../kernel/clock.ts'
+import { unreachable } from '../kernel/unreachable.ts'
+import type { Admission, Ticket } from './admission.ts'
+import type { DoorOptions, SealedCalls } from './boundary.ts'
+import type { Capture, OpenedCall } from './capture.ts'
+import type { ChatAnswer, NormalisedCall } from './chat.ts'
+import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
+import type { Dialect } from './dialects/dialect.ts'
+import { type Failure, failure } from './failure.ts'
+import { type Generated, type GenerationHost, generate, neverGenerated } from './generation.ts'
+import type { Recall } from './recall.ts'
+
+export type TurnOutcome = { readonly ok: true; readonly answer: ChatAnswer } | { readonly ok: false; readonly failure: Failure }
+
+/** One generation, and whoever comes for it. */
+export type Turn = {
+  readonly call: CallId
+  readonly createdSeconds: number
+  /** Settles when the call has its record; never rejects. */
+  readonly outcome: Promise<TurnOutcome>
+}
+
+export type DoorHost = GenerationHost & {
+  readonly admission: Admission
+  /** False when the ledger would not take it: the answer may then not be given. */
+  readonly recordCall: (record: CallRecord) => Promise<boolean>
+  readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
+}
+
+export type Attached = { readonly ok: true; readonly turn: Turn } | { readonly ok: false; readonly failure: Failure }
+
+export type Door = {
+  readonly options: DoorOptions
+  isOpen(): boolean
+  /** Starts the turn, or adopts the one a client left. Synchronous: nothing of the session moves between question and answer. */
+  attach(dialect: Dialect, normalised: NormalisedCall): Attached
+  /** The client of this turn has gone, with this much of its answer. */
+  detach(turn: Turn, delivery: Delivery): void
+  /** Sealing cuts the connection, then waits until it is `settled`. */
+  track(cut: () => void, settled: Promise<void>): void
+  seal(): Promise<SealedCalls>
+  /** Gives back the lease of `seal`, now or as soon as it is taken. Idempotent. */
+  releaseSealed(): void
+  close(): void
+}
+
+type Running = { readonly turn: Turn; readonly abort: AbortController; linger: Timer | null }
+
+export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture, recall: Recall): Door {
+  const { kernel, settings } = host
+  const running = new Map<CallId, Running>()
+  /** The delivery the ledger was told. */
+  const told = new Map<CallId, Delivery>()
+  const work = new Set<Promise<unknown>>()
+  const cuts = new Set<() => void>()
+  let dedupe = NO_TURNS
+  let calls = 0
+  let phase: 'open' | 'sealing' | 'sealed' | 'closed' = 'open'
+  let sealing: Promise<SealedCalls> | null = null
+  let lease: SealedCalls | null = null
+  let isReleased = false
+
+  function apply(event: DedupeEvent): readonly DedupeEffect[] {
+    const [next, effects] = step(dedupe, event)
+    dedupe = next
+    for (const effect of effects) run(effect)
+    for (const [call, { linger }] of running) {
+      if (dedupe.turns.has(call)) continue
+      linger?.cancel()
+      running.delete(call)
+    }
+    return effects
+  }
+
+  function run(effect: DedupeEffect): void {
+    const known = running.get(effect.call)
+    switch (effect.type) {
+      case 'start':
+        return
+      case 'adopt':
+        known?.linger?.cancel()
+        return
+      case 'linger': {
+        const { call, linger } = effect
+        if (known !== undefined)
+          known.linger = kernel.scheduler.after(settings.lingerMs, () => apply({ type: 'linger-over', call, linger }))
+        return
+      }
+      case 'cancel':
+        known?.abort.abort()
+        return
+      default:
+        unreachable(effect)
+    }
+  }
+
+  /** Sealing waits for it. */
+  function keep(promise: Promise<unknown>): void {
+    const settled: Promise<void> = promise.then(
+      () => void work.delete(settled),
+      (error: unknown) => {
+        work.delete(settled)
+        host.report('boundary-fault', { session: options.session, error: String(error) })
+      },
+    )
+    work.add(settled)
+  }
+
+  function start(dialect: Dialect, normalised: NormalisedCall, digest: string, ticket: Ticket): Turn {
+    const call = callId(kernel.random.hex(16))
+    const [effect] = apply({ type: 'arrived', call, digest })
+    const { messages, diagnostics } = recall.restore(normalised.request.messages)
+    const opened: OpenedCall = {
+      id: call,
+      sequence: calls,
+      dialect: dialect.name,
+      digest,
+      retryOf: effect?.type === 'start' ? effect.retryOf : null,
+      normalised: {
+        ...normalised,
+        request: { ...normalised.request, messages },
+        diagnostics: [...normalised.diagnostics, ...diagnostics],
+      },
+      startedAtMs: kernel.clock.wallMs(),
+      startedMs: kernel.clock.nowMs(),
+    }
+    calls += 1
+    options.notify({ type: 'call-opened', call, sequence: opened.sequence })
+    const abort = new AbortController()
+    const outcome = complete(opened, ticket, abort.signal)
+    const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), outcome }
+    running.set(call, { turn, abort, linger: null })
+    keep(outcome)
+    return turn
+  }
+
+  async function complete(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<TurnOutcome> {
+    const generated = await generateAdmitted(opened, ticket, signal)
+    const { end } = generated
+    const record = capture.record(opened, end)
+    if (generated.ok) recall.remember(generated.answer.message)
+    options.notify({
+      type: 'call-closed',
+      call: record.id,
+      status: record.status,
+      promptTokens: end.tokens?.promptIds.length ?? 0,
+      sampledTokens: end.tokens?.sampledIds.length ?? 0,
+      contextExhausted: !generated.ok && generated.failure.code === 'context-overflow',
+    })
+    // Written before the answer's last byte, so what it says of the delivery is a forecast; `detach` mends it when it was wrong.
+    const forecast = dedupe.turns.get(record.id)?.client.type === 'connected' && record.status !== 'cancelled' ? 'yes' : 'no'
+    told.set(record.id, forecast)
+    const isRecorded = await host.recordCall({ ...record, delivery: forecast })
+    const reason = generated.ok ? null : generated.failure
+    const refusal = isRecorded ? reason : failure('not-recorded', 'the call could not be made durable; try again', { retryAfterMs: 1_000 })
+    apply({ type: refusal === null ? 'answered' : 'failed', call: record.id })
+    return generated.ok && refusal === null ? { ok: true, answer: generated.answer } : { ok: false, failure: refusal ?? GATEWAY_ERROR }
+  }
+
+  async function generateAdmitted(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
+    const { request } = opened.normalised
+    try {
+      const held = await admit(ticket, signal)
+      if (held !== null) return neverGenerated(host, held, request.parameters)
+      return await generate(host, options.session, options.tier, request, signal)
+    } catch (error) {
+      host.report('boundary-fault', { session: options.session, call: opened.id, error: String(error) })
+      return neverGenerated(host, GATEWAY_ERROR, request.parameters)
+    } finally {
+      ticket.leave()
+    }
+  }
+
+  /** Null when the call may go on. */
+  function admit(ticket: Ticket, signal: AbortSignal): Promise<Failure | null> {
+    return new Promise((resolve) => {
+      const settle = (held: Failure | null): void => {
+        timer.cancel()
+        signal.removeEventListener('abort', cancel)
+        resolve(held)
+      }
+      const cancel = (): void => settle(failure('cancelled', 'the call was cancelled'))
+      const timer = kernel.scheduler.after(settings.holdDeadlineMs, () => settle(OVERLOADED))
+      signal.addEventListener('abort', cancel, { once: true })
+      void ticket.admitted.then(() => settle(signal.aborted ? failure('cancelled', 'the call was cancelled') : null))
+    })
+  }
+
+  return {
+    options,
+    isOpen: () => phase === 'open',
+    attach(dialect, normalised) {
+      if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
+      const digest = digestOf(dialect, normalised)
+      if (isAwaited(dedupe, digest)) {
+        const [effect] = apply({ type: 'arrived', call: callId(''), digest })
+        const adopted = effect === undefined ? undefined : running.get(effect.call)
+        if (adopted !== undefined) return { ok: true, turn: adopted.turn }
+      }
+      if (calls >= settings.maxCallsPerSession || capture.textBytes() > settings.maxTextBytesPerSession) {
+        return { ok: false, failure: failure('budget-exhausted', 'the session has used up its model calls') }
+      }
+      const ticket = host.admission.enter(options.session)
+      if (ticket === null) return { ok: false, failure: OVERLOADED }
+      return { ok: true, turn: start(dialect, normalised, digest, ticket) }
+    },
+    detach(turn, delivery) {
+      const record = capture.deliver(turn.call, delivery)
+      if (record !== null && told.get(turn.call) !== record.delivery) {
+        told.set(turn.call, record.delivery)
+        keep(host.recordCall(record))
+      }
+      apply({ type: delivery === 'yes' ? 'delivered' : 'left', call: turn.call })
+    },
+    track(cut, settled) {
+      cuts.add(cut)
+      const tracked = settled.finally(() => cuts.delete(cut))
+      keep(tracked)
+    },
+    seal,
+    releaseSealed,
+    close() {
+      if (phase === 'closed') return
+      const wasSealed = phase === 'sealed'
+      const last = seal()
+      phase = 'closed'
+      releaseSealed()
+      host.pool.unpin(options.session)
+      if (wasSealed) capture.close()
+      else void last.then(() => capture.close())
+    },
+  }
+
+  function seal(): Promise<SealedCalls> {
+    if (phase === 'open') phase = 'sealing'
+    sealing ??= finish()
+    return sealing
+  }
+
+  function releaseSealed(): void {
+    isReleased = true
+    if (lease === null) return
+    capture.release(lease)
+    lease = null
+  }
+
+  async function finish(): Promise<SealedCalls> {
+    apply({ type: 'sealed' })
+    for (const cut of [...cuts]) cut()
+    // What ends may leave something to wait for: a delivery to be mended.
+    while (work.size > 0) await Promise.all(work)
+    if (phase === 'sealing') phase = 'sealed'
+    lease = capture.seal()
+    const calls = lease
+    if (isReleased) releaseSealed()
+    return calls
+  }
+}
+
+const OVERLOADED = failure('overloaded', 'too many model calls at once; try again later', { retryAfterMs: 2_000 })
+const GATEWAY_ERROR = failure('gateway-error', 'the gateway failed to serve this call')
+
+/** Of what the model will see, not of how the client wants it told: a stream repeated as a plain request is the same turn. */
+function digestOf(dialect: Dialect, normalised: NormalisedCall): string {
+  return createHash('sha256')
+    .update(JSON.stringify([dialect.name, normalised.modelRequested, normalised.request]))
+    .digest('hex')
+}

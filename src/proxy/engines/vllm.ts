@@ -1,0 +1,45 @@
+// vLLM's chat completions: asked without streaming for token ids and the sampled token's logprob.
+import { isObject, type JsonObject } from '../json.ts'
+import { readCompletion } from './completion.ts'
+import type { Engine } from './engine.ts'
+
+export const vllm: Engine = {
+  kind: 'vllm',
+  logprobMode: 'raw',
+  write({ prompt, parameters, model }) {
+    if (prompt.kind === 'token-ids') return { ok: false, detail: 'chat completions takes messages only' }
+    const body = {
+      ...parameters,
+      messages: prompt.messages,
+      ...(prompt.tools === null ? {} : { tools: prompt.tools }),
+      model,
+      stream: false,
+      logprobs: true,
+      top_logprobs: 0,
+      return_token_ids: true,
+    }
+    return {
+      ok: true,
+      http: { method: 'POST', path: '/v1/chat/completions', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+    }
+  },
+  read: (response) =>
+    readCompletion(response, {
+      promptIds: (body) => body.prompt_token_ids,
+      sampledIds: (choice) => choice.token_ids,
+      logprobs: (choice) => contentLogprobs(choice),
+      weightVersion: (body, choice) =>
+        lastVersion(choice.weight_versions) ?? (isObject(body.metadata) ? body.metadata.weight_version : null),
+    }),
+}
+
+function contentLogprobs(choice: JsonObject): readonly unknown[] | null {
+  const logprobs = choice.logprobs
+  if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
+  return logprobs.content.map((entry: unknown) => (isObject(entry) ? entry.logprob : undefined))
+}
+
+function lastVersion(spans: unknown): unknown {
+  const last: unknown = Array.isArray(spans) ? spans.at(-1) : null
+  return isObject(last) ? last.version : null
+}

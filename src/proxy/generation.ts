@@ -1,0 +1,244 @@
+// One generation from an admitted call to its end: place, engine, repeats, and what the engine said.
+import type { Diagnostic, EngineKind } from '../contract/call.ts'
+import type { ReplicaId, SessionId } from '../contract/ids.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { unreachable } from '../kernel/unreachable.ts'
+import type { CallEnd } from './capture.ts'
+import { type ChatAnswer, type ChatRequest, withToolCallIds } from './chat.ts'
+import type { CapturedTokens, EngineReply, HttpRequest } from './engines/engine.ts'
+import type { TransportReply } from './engines/transport.ts'
+import { type Failure, type FailureCode, failure } from './failure.ts'
+import type { JsonObject } from './json.ts'
+import type { Lease, Pool, PoolReplica } from './pool/pool.ts'
+import type { BoundarySettings } from './settings.ts'
+
+export type GenerationHost = {
+  readonly kernel: Kernel
+  readonly pool: Pool
+  readonly model: string
+  /** Stands on the record of a call that reached no engine. */
+  readonly engineKind: EngineKind
+  readonly settings: BoundarySettings
+}
+
+export type Generated =
+  | { readonly ok: true; readonly answer: ChatAnswer; readonly end: CallEnd }
+  | { readonly ok: false; readonly failure: Failure; readonly end: CallEnd }
+
+/** Failures for which the engine is to blame, not the request. */
+const UPSTREAM: ReadonlySet<FailureCode> = new Set([
+  'engine-failed',
+  'engine-unreachable',
+  'engine-aborted',
+  'engine-timeout',
+  'overloaded',
+])
+
+export async function generate(
+  host: GenerationHost,
+  session: SessionId,
+  tier: 'train' | 'eval',
+  request: ChatRequest,
+  signal: AbortSignal,
+): Promise<Generated> {
+  const { kernel, pool, settings } = host
+  const avoid = new Set<ReplicaId>()
+  const diagnostics: Diagnostic[] = []
+  let parameters = request.parameters
+  let isClamped = false
+  let breaks = 0
+  let aborts = 0
+  let tried: PoolReplica | null = null
+
+  const fail = (reason: Failure, given: Particulars = {}): Generated => ({
+    ok: false,
+    failure: reason,
+    end: {
+      ...ending(tried, given),
+      status: given.status ?? (reason.code === 'cancelled' ? 'cancelled' : 'failed'),
+      httpStatus: reason.status,
+      message: null,
+      usage: null,
+      error: reason.message,
+      isUpstreamFailure: UPSTREAM.has(reason.code),
+    },
+  })
+  const ending = (replica: PoolReplica | null, given: Particulars) => ({
+    finishReason: given.finishReason ?? null,
+    replica: replica?.id ?? null,
+    engine: replica?.engine.kind ?? host.engineKind,
+    logprobMode: replica?.engine.logprobMode ?? 'unknown',
+    parameters,
+    tokens: given.tokens ?? null,
+    weightVersion: given.weightVersion ?? null,
+    diagnostics,
+    endedMs: kernel.clock.nowMs(),
+  })
+
+  for (;;) {
+    const acquired = await pool.acquire(session, tier, avoid, signal)
+    if (!acquired.ok) return fail(acquired.failure)
+    const { lease } = acquired
+    tried = lease.replica
+    const written = tried.engine.write({
+      prompt: { kind: 'messages', messages: request.messages, tools: request.tools },
+      parameters,
+      model: host.model,
+    })
+    if (!written.ok) {
+      lease.release('failed', null)
+      return fail(failure('gateway-error', written.detail))
+    }
+    const sent = await send(host, lease, written.http, signal)
+    if (!sent.ok) {
+      lease.release(releaseOf(sent.error), null)
+      if (signal.aborted) return fail(failure('cancelled', 'the call was cancelled'))
+      if (sent.error === 'aborted') return fail(failure('engine-timeout', 'the inference server did not answer in time'))
+      if (sent.error === 'too-large') return fail(failure('engine-failed', sent.detail))
+      diagnostics.push({ code: 'replica-unreachable', detail: `${tried.id}: ${sent.detail}` })
+      avoid.add(tried.id)
+      breaks += 1
+      if (breaks > settings.maxRepeats) {
+        return fail(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
+      }
+      await pause(kernel, settings.repeatDelayMs * breaks, signal)
+      continue
+    }
+
+    const reply = tried.engine.read(sent.response)
+    lease.release(
+      reply.type === 'answer' || reply.type === 'aborted' ? 'ok' : 'failed',
+      'weightVersion' in reply ? reply.weightVersion : null,
+    )
+    switch (reply.type) {
+      case 'answer': {
+        const answer = withToolCallIds(reply.answer, () => `call_${kernel.random.hex(12)}`)
+        diagnostics.push(...oddities(answer))
+        const { message, finishReason, usage } = answer
+        const { tokens, weightVersion } = reply
+        const end: CallEnd = {
+          ...ending(tried, { tokens, weightVersion, finishReason }),
+          status: 'ok',
+          httpStatus: 200,
+          message,
+          usage,
+          error: null,
+          isUpstreamFailure: false,
+        }
+        return { ok: true, answer, end }
+      }
+      case 'aborted': {
+        diagnostics.push({ code: 'generation-aborted', detail: `${reply.detail} after ${reply.tokens.sampledIds.length} tokens` })
+        aborts += 1
+        if (aborts <= settings.maxRepeats && !signal.aborted) {
+          await pause(kernel, settings.repeatDelayMs * aborts, signal)
+          continue
+        }
+        const { tokens, weightVersion, finishReason } = reply
+        const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
+        return fail(reason, { status: 'aborted', tokens, weightVersion, finishReason })
+      }
+      case 'garbled':
+        return fail(failure('engine-failed', `the inference server's answer cannot be read: ${reply.detail}`))
+      case 'rejected': {
+        const asked = parameters.max_tokens
+        if (reply.fittingMaxTokens !== null && !isClamped && typeof asked === 'number') {
+          isClamped = true
+          parameters = { ...parameters, max_tokens: reply.fittingMaxTokens }
+          diagnostics.push({ code: 'max-tokens-clamped', detail: `${asked} to ${reply.fittingMaxTokens}` })
+          continue
+        }
+        return fail(rejection(reply))
+      }
+      default:
+        return unreachable(reply)
+    }
+  }
+}
+
+type Particulars = {
+  readonly status?: CallEnd['status']
+  readonly tokens?: CapturedTokens
+  readonly weightVersion?: string | null
+  readonly finishReason?: CallEnd['finishReason']
+}
+
+/** The end of a call that never came to a generation: it left the line, or the machinery failed. */
+export function neverGenerated(host: GenerationHost, reason: Failure, parameters: JsonObject): Generated {
+  return {
+    ok: false,
+    failure: reason,
+    end: {
+      status: reason.code === 'cancelled' ? 'cancelled' : 'failed',
+      httpStatus: reason.status,
+      finishReason: null,
+      replica: null,
+      engine: host.engineKind,
+      logprobMode: 'unknown',
+      parameters,
+      message: null,
+      tokens: null,
+      weightVersion: null,
+      usage: null,
+      diagnostics: [],
+      error: reason.message,
+      isUpstreamFailure: false,
+      endedMs: host.kernel.clock.nowMs(),
+    },
+  }
+}
+
+/** Ends by the call's own deadline or by its cancellation, whichever is first; nothing else cuts it. */
+async function send(host: GenerationHost, lease: Lease, request: HttpRequest, signal: AbortSignal): Promise<TransportReply> {
+  const abort = new AbortController()
+  const cancel = (): void => abort.abort()
+  const deadline = host.kernel.scheduler.after(host.settings.engineDeadlineMs, cancel)
+  signal.addEventListener('abort', cancel, { once: true })
+  if (signal.aborted) cancel()
+  try {
+    return await lease.replica.connection.send(request, abort.signal)
+  } finally {
+    deadline.cancel()
+    signal.removeEventListener('abort', cancel)
+  }
+}
+
+function releaseOf(error: 'refused' | 'reset' | 'aborted' | 'too-large'): Parameters<Lease['release']>[0] {
+  if (error === 'aborted') return 'cancelled'
+  return error === 'too-large' ? 'failed' : 'unreachable'
+}
+
+/** Waits, but not for a call that nobody wants any more. */
+function pause(kernel: Kernel, delayMs: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    const timer = kernel.scheduler.after(delayMs, done)
+    signal.addEventListener('abort', done, { once: true })
+    function done(): void {
+      timer.cancel()
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+  })
+}
+
+/** Answers that are valid and yet not what an agent can use; counted, never repaired. */
+function oddities(answer: ChatAnswer): readonly Diagnostic[] {
+  const { message, finishReason } = answer
+  const calls = message.tool_calls ?? []
+  const found: Diagnostic[] = []
+  if (finishReason === 'tool_calls' && calls.length === 0) found.push({ code: 'tool-calls-missing', detail: 'finish_reason is tool_calls' })
+  if ((message.content ?? '') === '' && calls.length === 0)
+    found.push({ code: 'empty-visible', detail: `finish_reason is ${finishReason}` })
+  return found
+}
+
+/** Clients must see what is theirs to mend with its status; the engine's own credentials and routes are not. */
+function rejection(reply: Extract<EngineReply, { type: 'rejected' }>): Failure {
+  const { status, message, retryAfterMs } = reply
+  if (reply.reason === 'context-overflow') return failure('context-overflow', message, { param: 'messages' })
+  if (status === 429 || status === 503) return failure('overloaded', message, { status, retryAfterMs: retryAfterMs ?? 1_000 })
+  if (status >= 500 && status <= 599) return failure('engine-failed', message, { status })
+  if (status === 400 || status === 413 || status === 422) return failure('engine-rejected', message, { status })
+  return failure('engine-failed', `the inference server answered ${status}: ${message}`)
+}

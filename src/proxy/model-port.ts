@@ -1,0 +1,135 @@
+// The model plane's HTTP server: node:http requests become calls of the boundary, and what sockets took is told back.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Boundary, IncomingCall, ReplySink } from './boundary.ts'
+
+export type ModelPortOptions = {
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+  readonly boundary: Boundary
+  readonly maxBodyBytes?: number
+  readonly maxConnections?: number
+}
+
+export type ModelPort = {
+  readonly port: number
+  /** Takes no new connection and cuts the open ones. Idempotent. */
+  close(): Promise<void>
+}
+
+const MAX_BODY_BYTES = 64 * 2 ** 20
+const MAX_HEADER_BYTES = 64 * 1024
+const MAX_CONNECTIONS = 4_096
+/** Longer than clients keep their sockets, so that a server's close never meets a request on its way. */
+const KEEP_ALIVE_MS = 120_000
+/** For a whole request to arrive. */
+const REQUEST_MS = 300_000
+
+/** Rejects when the port cannot be bound. */
+export async function openModelPort(options: ModelPortOptions): Promise<ModelPort> {
+  const { host, port, boundary, maxBodyBytes = MAX_BODY_BYTES } = options
+  const server = createServer(
+    { maxHeaderSize: MAX_HEADER_BYTES, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: REQUEST_MS, noDelay: true },
+    (request, response) => {
+      void boundary.handle(incomingCall(request, maxBodyBytes), replySink(response))
+    },
+  )
+  server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+    const tooLarge = error.code === 'HPE_HEADER_OVERFLOW'
+    const body = JSON.stringify({
+      error: { message: 'the request is not valid HTTP', type: 'invalid_request_error', param: null, code: 'malformed_http' },
+    })
+    socket.end(
+      `HTTP/1.1 ${tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request'}\r\nconnection: close\r\n` +
+        `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('a TCP server has a port')
+  let closing: Promise<void> | null = null
+  return {
+    port: address.port,
+    close() {
+      closing ??= new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      })
+      return closing
+    },
+  }
+}
+
+function incomingCall(request: IncomingMessage, maxBodyBytes: number): IncomingCall {
+  return {
+    method: request.method ?? 'GET',
+    url: request.url ?? '/',
+    headers: request.headers,
+    body: () => readAll(request, maxBodyBytes),
+  }
+}
+
+function readAll(request: IncomingMessage, maxBodyBytes: number): ReturnType<IncomingCall['body']> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const stop = (): void => {
+      request.off('data', take)
+      request.off('end', end)
+      request.off('close', gone)
+      request.off('error', gone)
+    }
+    const take = (chunk: Buffer): void => {
+      size += chunk.byteLength
+      if (size <= maxBodyBytes) return void chunks.push(chunk)
+      stop()
+      // The rest is read and thrown away, so that the client lives to see the answer.
+      request.on('error', () => {})
+      request.resume()
+      resolve({ ok: false, error: 'too-large' })
+    }
+    const end = (): void => {
+      stop()
+      resolve({ ok: true, bytes: Buffer.concat(chunks, size) })
+    }
+    const gone = (): void => {
+      stop()
+      resolve({ ok: false, error: 'gone' })
+    }
+    request.on('data', take)
+    request.on('end', end)
+    request.on('close', gone)
+    request.on('error', gone)
+  })
+}
+
+function replySink(response: ServerResponse): ReplySink {
+  // `close` of the response, not of the request: the latter fires as soon as the body has been read.
+  const closed = new Promise<void>((resolve) => response.once('close', resolve))
+  response.on('error', () => {})
+  return {
+    head: (status, headers) => void response.writeHead(status, headers),
+    write: (chunk) => response.write(chunk),
+    drained: () => Promise.race([new Promise<void>((resolve) => response.once('drain', resolve)), closed]),
+    async end(chunk) {
+      if (response.destroyed) return response.headersSent ? 'partial' : 'no'
+      const finished = new Promise<'yes'>((resolve) => response.once('finish', () => resolve('yes')))
+      response.end(chunk)
+      return Promise.race([finished, closed.then(() => (response.writableFinished ? 'yes' : 'partial'))])
+    },
+    destroy: () => void response.destroy(),
+    onClosed(listener) {
+      void closed.then(() => {
+        if (!response.writableFinished) listener()
+      })
+    },
+  }
+}

@@ -1,0 +1,229 @@
+// The model boundary of one gateway thread: its doors, its pool, and the way of a request through them.
+import type { CallRecord, EngineKind } from '../contract/call.ts'
+import type { ReplicaId, SessionId } from '../contract/ids.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { unreachable } from '../kernel/unreachable.ts'
+import type { Arena } from '../tokens/arena.ts'
+import { openAdmission } from './admission.ts'
+import { readBody } from './body.ts'
+import type { Boundary, IncomingCall, ReplySink } from './boundary.ts'
+import { openCapture } from './capture.ts'
+import { credentials, type Detected, detect, headerOf, type Route } from './detect.ts'
+import type { Dialect, ModelEntry } from './dialects/dialect.ts'
+import { openaiChat } from './dialects/openai-chat/dialect.ts'
+import { type Door, type DoorHost, openDoor } from './door.ts'
+import type { Engine } from './engines/engine.ts'
+import { sglang } from './engines/sglang.ts'
+import { type Transport, undiciTransport } from './engines/transport.ts'
+import { vllm } from './engines/vllm.ts'
+import { answerTurn, type Exchange, sendReply } from './exchange.ts'
+import { type Failure, failure } from './failure.ts'
+import { openKeyRing } from './keys.ts'
+import { openPool } from './pool/pool.ts'
+import { openRecall } from './recall.ts'
+import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
+
+export type ReplicaConfig = {
+  readonly id: ReplicaId
+  readonly url: string
+  readonly engine: EngineKind
+  /** This thread's share of the node-wide cap. */
+  readonly inFlight?: number
+}
+
+export type BoundaryOptions = {
+  readonly kernel: Kernel
+  readonly arena: Arena
+  readonly replicas: readonly ReplicaConfig[]
+  /** The name under which the engines serve the policy; every requested name is mapped to it. */
+  readonly model: string
+  readonly settings?: Partial<BoundarySettings>
+  readonly transport?: Transport
+  /** Resolves to false when the record was refused; its answer is then not given. A second record of a call mends its delivery. */
+  readonly recordCall: (record: CallRecord) => Promise<boolean>
+  readonly log?: (event: string, detail: Readonly<Record<string, unknown>>) => void
+}
+
+const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang }
+const KEY_BYTES = 32
+
+export function openBoundary(options: BoundaryOptions): Boundary {
+  const { kernel, arena, model } = options
+  const settings = { ...DEFAULT_SETTINGS, ...options.settings }
+  const report = options.log ?? (() => {})
+  const transport = options.transport ?? undiciTransport
+  const pool = openPool({
+    kernel,
+    model,
+    acquireDeadlineMs: settings.acquireDeadlineMs,
+    probeDeadlineMs: settings.probeDeadlineMs,
+    replicas: options.replicas.map(({ id, url, engine, inFlight }) => ({
+      id,
+      url,
+      engine: ENGINES[engine],
+      connection: transport(url, settings.maxResponseBytes),
+      limits: { ...settings.replica, inFlight: inFlight ?? settings.replica.inFlight },
+    })),
+  })
+  const host: DoorHost = {
+    kernel,
+    pool,
+    model,
+    settings,
+    engineKind: options.replicas[0]?.engine ?? 'vllm',
+    admission: openAdmission({
+      perSession: settings.callsPerSession,
+      perThread: settings.callsPerThread,
+      linePerSession: settings.linePerSession,
+      linePerThread: settings.linePerThread,
+    }),
+    recordCall: options.recordCall,
+    report,
+  }
+  const keys = openKeyRing<Door>()
+  const doors = new Map<SessionId, Door>()
+  let isClosed = false
+
+  /** The door of the request's key, or why there is none. */
+  function authenticate(
+    call: IncomingCall,
+    session: string | null,
+  ): { readonly ok: true; readonly door: Door } | { readonly ok: false; readonly failure: Failure } {
+    const given = credentials(call.headers)
+    const door = given.map((key) => keys.find(key)).find((found) => found !== null)
+    if (door === undefined || door === null) {
+      const problem = given.length === 0 ? 'no API key was given' : 'the API key is not known'
+      return { ok: false, failure: failure('unauthenticated', problem) }
+    }
+    if (session !== null && session !== door.options.session) {
+      return { ok: false, failure: failure('forbidden', 'the API key does not belong to the session in the URL') }
+    }
+    if (!door.isOpen()) return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
+    return { ok: true, door }
+  }
+
+  async function serve(call: IncomingCall, sink: ReplySink, { route, session }: Detected): Promise<void> {
+    if (isClosed) return refuse(dialectOf(route), failure('gateway-closing', 'the gateway is stopping', { retryAfterMs: 1_000 }), sink)
+    switch (route.type) {
+      case 'greeting':
+        return json({ status: 'ok', service: 'polar-gateway' }, sink)
+      case 'health':
+        return json(await health(), sink)
+      case 'upgrade':
+        return refuse(route.dialect, failure('upgrade-required', 'WebSockets are not served here; use HTTP'), sink)
+      case 'unknown': {
+        const path = call.url.split('?', 1)[0]?.slice(0, 200)
+        return refuse(route.dialect, failure('route-unknown', `${call.method} ${path} is not served here`), sink)
+      }
+      case 'models':
+      case 'model':
+      case 'generate': {
+        const authenticated = authenticate(call, session)
+        if (!authenticated.ok) return refuse(route.dialect, authenticated.failure, sink)
+        if (route.type === 'generate') return generate(call, sink, route, authenticated.door)
+        return showModels(route, sink)
+      }
+      default:
+        return unreachable(route)
+    }
+  }
+
+  async function generate(call: IncomingCall, sink: ReplySink, route: Extract<Route, { type: 'generate' }>, door: Door): Promise<void> {
+    const { dialect } = route
+    const read = await readBody(call, headerOf(call.headers, 'content-encoding'), settings.maxBodyBytes)
+    if (!read.ok) return read.failure === null ? sink.destroy() : refuse(dialect, read.failure, sink)
+    const { tier, pins } = door.options
+    const request = dialect.read(read.body, { tier, pins, urlModel: route.urlModel, urlStream: route.urlStream })
+    if (!request.ok) return refuse(dialect, request.failure, sink)
+    const attached = door.attach(dialect, request.call)
+    if (!attached.ok) return refuse(dialect, attached.failure, sink)
+    const exchange: Exchange = {
+      kernel,
+      settings,
+      dialect,
+      reply: request.reply,
+      isStream: request.call.stream,
+      model: request.call.modelRequested,
+    }
+    const { turn } = attached
+    const served = answerTurn(exchange, turn, sink).then(
+      (delivery) => door.detach(turn, delivery),
+      (error: unknown) => {
+        report('boundary-fault', { session: door.options.session, call: turn.call, error: String(error) })
+        sink.destroy()
+        door.detach(turn, 'no')
+      },
+    )
+    door.track(() => sink.destroy(), served)
+    await served
+  }
+
+  async function health(): Promise<object> {
+    const views = await pool.views()
+    const up = views.filter((view) => view.state === 'up').length
+    return { status: 'ok', service: 'polar-gateway', replicas: { total: options.replicas.length, up }, calls: host.admission.running() }
+  }
+
+  function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {
+    const entry = (id: string): ModelEntry => ({ id, createdSeconds: 0, maxModelLen: pool.maxModelLen() })
+    // Every name is served by the one policy, so every name that is asked for exists.
+    const body = route.type === 'models' ? route.dialect.modelList([entry(model)]) : route.dialect.modelItem(entry(route.model))
+    return sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body }, sink).then(() => {})
+  }
+
+  return {
+    openDoor(doorOptions): ReturnType<Boundary['openDoor']> {
+      const { session, attempt } = doorOptions
+      if (isClosed) return { ok: false, error: 'the boundary is closed' }
+      if (doors.has(session)) return { ok: false, error: `session ${session} has a door already` }
+      const capture = openCapture({ session, attempt, modelServed: model, tokens: arena.openSession() })
+      const door = openDoor(host, doorOptions, capture, openRecall())
+      const key = kernel.random.hex(KEY_BYTES)
+      doors.set(session, door)
+      keys.add(key, door)
+      return {
+        ok: true,
+        door: {
+          key,
+          basePath: `/s/${session}`,
+          seal: () => door.seal(),
+          releaseSealed: () => door.releaseSealed(),
+          close() {
+            keys.remove(door)
+            if (doors.get(session) === door) doors.delete(session)
+            door.close()
+          },
+        },
+      }
+    },
+    async handle(call, sink) {
+      try {
+        await serve(call, sink, detect(call.method, call.url, call.headers))
+      } catch (error) {
+        report('boundary-fault', {
+          url: call.url.slice(0, 200),
+          error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        })
+        sink.destroy()
+      }
+    },
+    replicas: () => pool.views(),
+    async close() {
+      isClosed = true
+      await Promise.all([...doors.values()].map((door) => door.seal()))
+      await pool.close()
+    },
+  }
+}
+
+async function refuse(dialect: Dialect, reason: Failure, sink: ReplySink): Promise<void> {
+  await sendReply(dialect.failure(reason), sink)
+}
+
+async function json(value: object, sink: ReplySink): Promise<void> {
+  await sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }, sink)
+}
+
+function dialectOf(route: Route): Dialect {
+  return 'dialect' in route ? route.dialect : openaiChat
+}

@@ -1,0 +1,58 @@
+// The shell of one proxy actor: answers, probes and timers of its replica.
+import type { ReplicaId } from '../../contract/ids.ts'
+import type { ActorSpec } from '../../kernel/actor.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { ProbeResult } from '../engines/probe.ts'
+import { openReplica, type ReplicaEffect, type ReplicaLimits, type ReplicaMessage, step } from './state.ts'
+
+export type ReplicaOptions = {
+  readonly id: ReplicaId
+  readonly url: string
+  readonly limits: ReplicaLimits
+  /** Settles by itself: a probe that hangs would leave the replica unprobed for ever. */
+  readonly probe: () => Promise<ProbeResult>
+}
+
+/** Every call has at most one message on its way here, so a mailbox of twice the thread's calls is never full. */
+const MAILBOX_CAPACITY = 8_192
+
+export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage> {
+  return {
+    name: `replica ${options.id}`,
+    capacity: MAILBOX_CAPACITY,
+    create(context) {
+      const [opened, first] = openReplica(options.id, options.url, options.limits)
+
+      let state = opened
+
+      function run(effect: ReplicaEffect): void {
+        switch (effect.type) {
+          case 'answer':
+            context.reply(effect.ask, effect.acquired)
+            return
+          case 'show':
+            context.reply(effect.ask, effect.view)
+            return
+          case 'probe':
+            context.pipe(options.probe, (result) => ({ type: 'probed', result }))
+            return
+          case 'probe-after':
+            // Replicas that fell together must not be asked together.
+            context.after(effect.delayMs * (0.5 + context.random.next() / 2), { type: 'probe-due' })
+            return
+          default:
+            unreachable(effect)
+        }
+      }
+
+      for (const effect of first) run(effect)
+      return {
+        receive(message) {
+          const [next, effects] = step(state, message)
+          state = next
+          for (const effect of effects) run(effect)
+        },
+      }
+    },
+  }
+}

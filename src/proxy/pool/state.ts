@@ -1,0 +1,210 @@
+// One replica's leases, waiting line, health and pause. Pure; actor.ts runs the effects.
+import type { ReplicaId } from '../../contract/ids.ts'
+import type { Settled } from '../../kernel/actor.ts'
+import type { Ask } from '../../kernel/ask.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { ReplicaView } from '../boundary.ts'
+import type { ProbeResult } from '../engines/probe.ts'
+import type { Acquired, ReplicaCommand } from './protocol.ts'
+
+export type ReplicaLimits = {
+  /** This thread's share of what the replica may generate at once. */
+  readonly inFlight: number
+  /** How many may wait for a place. */
+  readonly line: number
+  /** Consecutive unreachable calls after which the replica is down. */
+  readonly downAfter: number
+  readonly probeBackoffMs: { readonly first: number; readonly longest: number }
+}
+
+type Waiter = { readonly ticket: number; readonly tier: 'train' | 'eval'; readonly ask: Ask<Acquired> }
+
+type Health =
+  | { readonly phase: 'unprobed' }
+  | { readonly phase: 'up'; readonly tier: 'train' | 'eval'; readonly detail: string | null; readonly missed: number }
+  | { readonly phase: 'down'; readonly detail: string; readonly failures: number }
+
+export type ReplicaState = {
+  readonly id: ReplicaId
+  readonly url: string
+  readonly limits: ReplicaLimits
+  readonly health: Health
+  readonly isPaused: boolean
+  readonly weightVersion: string | null
+  /** Ticket by lease. */
+  readonly leases: ReadonlyMap<number, number>
+  readonly waiting: readonly Waiter[]
+  readonly nextLease: number
+}
+
+export type ReplicaSignal = { readonly type: 'probe-due' } | { readonly type: 'probed'; readonly result: Settled<ProbeResult> }
+
+export type ReplicaMessage = ReplicaCommand | ReplicaSignal
+
+export type ReplicaEffect =
+  | { readonly type: 'answer'; readonly ask: Ask<Acquired>; readonly acquired: Acquired }
+  | { readonly type: 'show'; readonly ask: Ask<ReplicaView>; readonly view: ReplicaView }
+  | { readonly type: 'probe' }
+  /** Before jitter. */
+  | { readonly type: 'probe-after'; readonly delayMs: number }
+
+type Step = readonly [ReplicaState, readonly ReplicaEffect[]]
+
+/** How long a caller should stay away when the line is full. */
+const FULL_RETRY_MS = 2_000
+
+export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits): Step {
+  const state: ReplicaState = {
+    id,
+    url,
+    limits,
+    health: { phase: 'unprobed' },
+    isPaused: false,
+    weightVersion: null,
+    leases: new Map(),
+    waiting: [],
+    nextLease: 1,
+  }
+  return [state, [{ type: 'probe' }]]
+}
+
+export function step(state: ReplicaState, message: ReplicaMessage): Step {
+  switch (message.type) {
+    case 'acquire':
+      return acquire(state, { ticket: message.ticket, tier: message.tier, ask: message.ask })
+    case 'withdraw':
+      return withdraw(state, message.ticket)
+    case 'release':
+      return release(state, message)
+    case 'pause':
+      return [{ ...state, isPaused: true }, []]
+    case 'resume':
+      return grantWaiting({ ...state, isPaused: false })
+    case 'read-replica':
+      return [state, [{ type: 'show', ask: message.ask, view: viewOf(state) }]]
+    case 'probe-due':
+      if (state.health.phase === 'up') return [state, []]
+      // A sleeping engine is not unhealthy; it is asked again when it may answer.
+      return [state, [state.isPaused ? { type: 'probe-after', delayMs: state.limits.probeBackoffMs.first } : { type: 'probe' }]]
+    case 'probed':
+      return probed(state, message.result)
+    default:
+      return unreachable(message)
+  }
+}
+
+export function viewOf(state: ReplicaState): ReplicaView {
+  const { health } = state
+  return {
+    id: state.id,
+    url: state.url,
+    state: state.isPaused ? 'paused' : health.phase,
+    tier: health.phase === 'up' ? health.tier : 'unknown',
+    inFlight: state.leases.size,
+    waiting: state.waiting.length,
+    weightVersion: state.weightVersion,
+    detail: health.phase === 'unprobed' ? null : health.detail,
+  }
+}
+
+function acquire(state: ReplicaState, waiter: Waiter): Step {
+  const refusal = refusalOf(state, waiter)
+  if (refusal !== null) return [state, [{ type: 'answer', ask: waiter.ask, acquired: refusal }]]
+  const isFree = canGrant(state) && state.waiting.length === 0
+  if (!isFree && state.waiting.length >= state.limits.line) {
+    const acquired: Acquired = state.isPaused
+      ? { type: 'refused', reason: 'paused', retryAfterMs: FULL_RETRY_MS, detail: `replica ${state.id} is paused and its line is full` }
+      : { type: 'refused', reason: 'full', retryAfterMs: FULL_RETRY_MS, detail: `replica ${state.id} is busy and its line is full` }
+    return [state, [{ type: 'answer', ask: waiter.ask, acquired }]]
+  }
+  return grantWaiting({ ...state, waiting: [...state.waiting, waiter] })
+}
+
+function canGrant(state: ReplicaState): boolean {
+  return state.health.phase === 'up' && !state.isPaused && state.leases.size < state.limits.inFlight
+}
+
+/** Why this replica will not serve this caller however long it waits. */
+function refusalOf(state: ReplicaState, waiter: Waiter): Acquired | null {
+  const { health } = state
+  if (health.phase === 'down') {
+    const retryAfterMs = backoffMs(state.limits, health.failures)
+    return { type: 'refused', reason: 'down', retryAfterMs, detail: `replica ${state.id} is down: ${health.detail}` }
+  }
+  if (health.phase === 'up' && health.tier === 'eval' && waiter.tier === 'train') {
+    const detail = `replica ${state.id} cannot serve training sessions: ${health.detail ?? 'its tier is eval'}`
+    return { type: 'refused', reason: 'not-trainable', retryAfterMs: 0, detail }
+  }
+  return null
+}
+
+/** Gives free places to the head of the line and refuses whom this replica can no longer serve. */
+function grantWaiting(state: ReplicaState): Step {
+  const effects: ReplicaEffect[] = []
+  const leases = new Map(state.leases)
+  let { nextLease } = state
+  const waiting = state.waiting.filter((waiter) => {
+    const refusal = refusalOf(state, waiter)
+    if (refusal !== null) {
+      effects.push({ type: 'answer', ask: waiter.ask, acquired: refusal })
+      return false
+    }
+    if (!canGrant({ ...state, leases })) return true
+    leases.set(nextLease, waiter.ticket)
+    effects.push({ type: 'answer', ask: waiter.ask, acquired: { type: 'granted', lease: nextLease } })
+    nextLease += 1
+    return false
+  })
+  return [{ ...state, leases, waiting, nextLease }, effects]
+}
+
+function withdraw(state: ReplicaState, ticket: number): Step {
+  const left = state.waiting.find((waiter) => waiter.ticket === ticket)
+  if (left !== undefined) {
+    const acquired: Acquired = { type: 'refused', reason: 'full', retryAfterMs: 0, detail: 'withdrawn' }
+    return [{ ...state, waiting: state.waiting.filter((waiter) => waiter !== left) }, [{ type: 'answer', ask: left.ask, acquired }]]
+  }
+  const held = [...state.leases].find(([, holder]) => holder === ticket)
+  return held === undefined ? [state, []] : grantWaiting({ ...state, leases: without(state.leases, held[0]) })
+}
+
+function release(state: ReplicaState, message: Extract<ReplicaCommand, { type: 'release' }>): Step {
+  // A lease given back twice, or after its withdrawal, is nobody's.
+  if (!state.leases.has(message.lease)) return [state, []]
+  const freed: ReplicaState = {
+    ...state,
+    leases: without(state.leases, message.lease),
+    weightVersion: message.weightVersion ?? state.weightVersion,
+  }
+  const { health } = freed
+  if (health.phase !== 'up' || message.outcome === 'cancelled' || (message.outcome === 'unreachable' && freed.isPaused))
+    return grantWaiting(freed)
+  if (message.outcome !== 'unreachable') return grantWaiting({ ...freed, health: { ...health, missed: 0 } })
+  const missed = health.missed + 1
+  if (missed < state.limits.downAfter) return grantWaiting({ ...freed, health: { ...health, missed } })
+  return goDown(freed, `unreachable ${missed} times in a row`, 1)
+}
+
+function probed(state: ReplicaState, result: Settled<ProbeResult>): Step {
+  if (state.health.phase === 'up') return [state, []]
+  const failures = state.health.phase === 'down' ? state.health.failures + 1 : 1
+  if (!result.ok) return goDown(state, result.error.message, failures)
+  if (result.value.type === 'unusable') return goDown(state, result.value.detail, failures)
+  const { tier, detail, weightVersion } = result.value
+  return grantWaiting({ ...state, health: { phase: 'up', tier, detail, missed: 0 }, weightVersion: weightVersion ?? state.weightVersion })
+}
+
+function goDown(state: ReplicaState, detail: string, failures: number): Step {
+  const [down, effects] = grantWaiting({ ...state, health: { phase: 'down', detail, failures } })
+  return [down, [...effects, { type: 'probe-after', delayMs: backoffMs(state.limits, failures) }]]
+}
+
+function backoffMs({ probeBackoffMs: { first, longest } }: ReplicaLimits, failures: number): number {
+  return Math.min(longest, first * 2 ** Math.min(failures - 1, 30))
+}
+
+function without(leases: ReadonlyMap<number, number>, lease: number): ReadonlyMap<number, number> {
+  const left = new Map(leases)
+  left.delete(lease)
+  return left
+}

@@ -1,0 +1,50 @@
+// The boundary's numbers: every wait, limit and size, with the value that holds when the operator says nothing.
+import type { ReplicaLimits } from './pool/state.ts'
+
+export type BoundarySettings = {
+  /** A stream without an answer commits its head after this; no known client gives up on headers sooner than 60 s. */
+  readonly commitAfterMs: number
+  /** Then one data-bearing frame each. */
+  readonly beatEveryMs: number
+  /** How long a call outlives its client, in case the client asks again. */
+  readonly lingerMs: number
+  readonly callsPerSession: number
+  readonly callsPerThread: number
+  /** Calls that may wait for one of the places above. */
+  readonly linePerSession: number
+  readonly linePerThread: number
+  readonly holdDeadlineMs: number
+  /** Over the life of a session. */
+  readonly maxCallsPerSession: number
+  readonly maxTextBytesPerSession: number
+  readonly maxBodyBytes: number
+  readonly maxResponseBytes: number
+  readonly replica: ReplicaLimits
+  readonly acquireDeadlineMs: number
+  readonly probeDeadlineMs: number
+  readonly engineDeadlineMs: number
+  /** Sends to an unreachable replica, and generations the engine aborted, are each repeated at most this often. */
+  readonly maxRepeats: number
+  readonly repeatDelayMs: number
+}
+
+export const DEFAULT_SETTINGS: BoundarySettings = {
+  commitAfterMs: 5_000,
+  beatEveryMs: 10_000,
+  lingerMs: 20_000,
+  callsPerSession: 8,
+  callsPerThread: 1_024,
+  linePerSession: 64,
+  linePerThread: 1_024,
+  holdDeadlineMs: 120_000,
+  maxCallsPerSession: 10_000,
+  maxTextBytesPerSession: 256 * 2 ** 20,
+  maxBodyBytes: 64 * 2 ** 20,
+  maxResponseBytes: 256 * 2 ** 20,
+  replica: { inFlight: 256, line: 512, downAfter: 3, probeBackoffMs: { first: 500, longest: 30_000 } },
+  acquireDeadlineMs: 600_000,
+  probeDeadlineMs: 60_000,
+  engineDeadlineMs: 3_600_000,
+  maxRepeats: 2,
+  repeatDelayMs: 250,
+}
