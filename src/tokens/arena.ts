@@ -1,5 +1,5 @@
 // One thread's token memory: opens sessions on it, answers how full it is, and gives it all back at the end.
-import { type ArenaStats, openBlockPool } from './block-pool.ts'
+import { openBlockPool } from './block-pool.ts'
 import { openIdScratch, openLogprobScratch } from './scratch.ts'
 import { openSessionTokens, type SessionTokens } from './session-tokens.ts'
 
@@ -14,6 +14,14 @@ export type ArenaOptions = {
   readonly pressureAt?: number
   /** Told on every change. A refused append is pressure too. Must not throw. */
   readonly onPressure?: (high: boolean) => void
+}
+
+/** Always `allocatedBlocks = freeBlocks + leasedBlocks`. */
+export type ArenaStats = {
+  readonly allocatedBlocks: number
+  readonly freeBlocks: number
+  readonly leasedBlocks: number
+  readonly pressure: boolean
 }
 
 export type Arena = {

@@ -1,16 +1,9 @@
 // The blocks of one thread's slabs: which are free, how many are leased, and when that becomes pressure.
 import { threadId } from 'node:worker_threads'
+import type { ArenaStats } from './arena.ts'
 import { createSlab, recycleBlock, type Slab, type SlabShape } from './slab.ts'
 
 export type Block = { readonly slab: Slab; readonly index: number }
-
-/** Always `allocatedBlocks = freeBlocks + leasedBlocks`. */
-export type ArenaStats = {
-  readonly allocatedBlocks: number
-  readonly freeBlocks: number
-  readonly leasedBlocks: number
-  readonly pressure: boolean
-}
 
 export type BlockPoolOptions = SlabShape & {
   readonly maxSlabs: number
@@ -26,8 +19,9 @@ export type BlockPool = {
   free(blocks: readonly Block[]): void
   slab(id: number): Slab
   stats(): ArenaStats
+  /** Then nothing may be claimed or looked up any more. */
   isClosed(): boolean
-  /** Recycles every block and lets go of the slabs; claims answer null from here on. Idempotent. */
+  /** Recycles every block and lets go of the slabs. Idempotent. */
   close(): void
 }
 
@@ -53,7 +47,6 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
   let isClosed = false
 
   function grow(): boolean {
-    if (slabs.size >= maxSlabs) return false
     const slab = createSlab(threadId * IDS_PER_THREAD + slabsMade, options)
     if (slab === null) return false
     slabsMade++
@@ -76,11 +69,12 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
   return {
     blockTokens,
     claim(count) {
-      const isPossible = !isClosed && leased + count <= capacity
+      // Within the capacity there is always a slab left to make while blocks are missing.
+      const isPossible = leased + count <= capacity
       while (isPossible && freeBlocks.length < count && grow());
-      if (!isPossible || freeBlocks.length < count) {
+      if (freeBlocks.length < count) {
         // A refusal is pressure whatever the share: more sessions would only be refused too.
-        if (!isClosed) signal(true)
+        signal(true)
         return null
       }
       const claimed = count === 0 ? [] : freeBlocks.splice(-count).reverse()

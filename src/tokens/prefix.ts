@@ -24,9 +24,8 @@ export function commonPrefix(a: Int32Array, aOffset: number, b: Int32Array, bOff
     if (!isEqual(aBytes, aOffset + same, bBytes, bOffset + same, block)) break
     same += block
   }
-  if (same === length) return length
 
-  // Invariant: everything before `same` is equal, and the first difference lies before `end`.
+  // Invariant: everything before `same` is equal, and the first difference lies before `end`, or there is none.
   let end = Math.min(length, same + BLOCK_TOKENS)
   while (end - same > LOOP_TOKENS) {
     const half = (end - same) >> 1

@@ -47,13 +47,13 @@ export function readCalls(reference: SlabReference): ReadCall[] {
 }
 
 type Place = {
-  /** The length of the longest sequence that grows out of this one without leaving it. */
+  /** The room for this call and all that continue it. */
   readonly chainLength: number
   /** True when the call stands in its parent's array, behind the parent. */
   readonly continues: boolean
 }
 
-/** Decides which call continues its parent's array: of those that extend the parent's whole sequence, the one that leads furthest. */
+/** Decides which call continues its parent's array: the first of those that extend the parent's whole sequence. */
 function layOut(calls: readonly CallTokens[]): readonly Place[] {
   const lengths = calls.map((call) => call.promptLength + call.sampledLength)
   const chains = [...lengths]
@@ -61,7 +61,7 @@ function layOut(calls: readonly CallTokens[]): readonly Place[] {
   // Children follow their parents, so going backwards every chain is complete before it is handed up.
   for (const [index, call] of [...calls.entries()].reverse()) {
     const chain = chains[index] ?? 0
-    if (call.parent < 0 || call.shared !== lengths[call.parent] || chain <= (chains[call.parent] ?? 0)) continue
+    if (call.parent < 0 || call.shared !== lengths[call.parent]) continue
     chains[call.parent] = chain
     heirs.set(call.parent, index)
   }

@@ -200,7 +200,6 @@ export function openSessionTokens(host: SessionHost): SessionTokens {
     },
 
     close() {
-      if (isClosed) return
       isClosed = true
       if (leases.size === 0) freeBlocks()
     },

@@ -105,12 +105,19 @@ describe('pressure', () => {
     expect(heard).toEqual([true, false, true])
   })
 
-  it('begins where it is told to', () => {
-    const { heard, holdBlocks } = openWatched(0.5)
-    holdBlocks(9)
+  it.each([
+    { pressureAt: 0.01, begins: 1 },
+    { pressureAt: 0.5, begins: 10 },
+    { pressureAt: 1, begins: 20 },
+  ])('begins at $begins of 20 blocks when told $pressureAt, and always ends', ({ pressureAt, begins }) => {
+    const { arena, heard, holdBlocks } = openWatched(pressureAt)
+    arena.openSession().close()
+    holdBlocks(begins - 1)
     expect(heard).toEqual([])
-    holdBlocks(10)
+    holdBlocks(begins)
     expect(heard).toEqual([true])
+    holdBlocks(0)
+    expect(heard).toEqual([true, false])
   })
 
   it('begins with a refusal, and ends when the refused session closes, even one that holds nothing', () => {

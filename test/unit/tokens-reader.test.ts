@@ -62,6 +62,24 @@ describe('readCalls', () => {
     ])
   })
 
+  it('keeps calls that extend one another in one array, and only those', () => {
+    const session = openArena({ maxSlabs: 1 }).openSession()
+    const prompts = [[1], [1, 2], [1, 3], [1, 3, 4], [1, 3, 4, 5, 6], [1, 2, 7]]
+    for (const promptIds of prompts) session.append({ promptIds, sampledIds: [], logprobs: null })
+    const buffers = readCalls(session.lease()).map(({ promptIds }) => promptIds.buffer)
+    expect(buffers.map((buffer) => buffers.indexOf(buffer))).toEqual([0, 0, 2, 2, 2, 0])
+    expect(buffers.map(({ byteLength }) => byteLength / 4)).toEqual([3, 3, 5, 5, 5, 3])
+  })
+
+  it('reads the same whichever of several fitting parents a call names', () => {
+    const session = openArena({ maxSlabs: 1 }).openSession()
+    const prompts = [[1], [1, 2], [1, 3, 4]]
+    for (const promptIds of prompts) session.append({ promptIds, sampledIds: [], logprobs: null })
+    const reference = session.lease()
+    const renamed = reference.calls.map((call, index) => (index === 2 ? { ...call, parent: 0 } : call))
+    expect(readCalls({ ...reference, calls: renamed }).map(({ promptIds }) => [...promptIds])).toEqual(prompts)
+  })
+
   it('refuses a reference that lacks a slab', () => {
     const session = openArena({ maxSlabs: 1 }).openSession()
     session.append({ promptIds: [1], sampledIds: [], logprobs: null })

@@ -66,7 +66,9 @@ describe('a stale segment', () => {
     const segment = appendIds(owner, 0, 0, ids(1, 2))
     recycleBlock(owner, 0)
     appendIds(owner, 0, 0, ids(3, 4, 5))
-    expect(() => copyIds(reader, [segment], new Int32Array(2), 0)).toThrow(expect.objectContaining({ code: 'stale-segment' }))
+    const into = new Int32Array(2)
+    expect(() => copyIds(reader, [segment], into, 0)).toThrow(expect.objectContaining({ code: 'stale-segment' }))
+    expect([...into]).toEqual([0, 0])
   })
 
   it('throws when the block is recycled while its tokens are being copied', () => {
@@ -81,6 +83,21 @@ describe('a stale segment', () => {
     const { owner, reader } = openSlab()
     const segment = appendIds(owner, 0, 0, ids(1, 2))
     expect(() => copyIds(reader, [{ ...segment, length: 3 }], new Int32Array(3), 0)).toThrow(StaleSegmentError)
+  })
+
+  it('throws for what a block held further back before it was recycled', () => {
+    const { owner, reader } = openSlab()
+    appendIds(owner, 0, 0, ids(1, 2, 3))
+    recycleBlock(owner, 0)
+    const segment = appendIds(owner, 0, 0, ids(4))
+    expect(() => copyIds(reader, [{ ...segment, length: 3 }], new Int32Array(3), 0)).toThrow(StaleSegmentError)
+  })
+
+  it('throws for a recycled block that nobody has filled since', () => {
+    const { owner, reader } = openSlab()
+    const segment = appendIds(owner, 0, 0, ids(1, 2))
+    recycleBlock(owner, 0)
+    expect(() => copyIds(reader, [{ ...segment, epoch: segment.epoch + 1 }], new Int32Array(2), 0)).toThrow(StaleSegmentError)
   })
 
   it('leaves its neighbours alone', () => {
