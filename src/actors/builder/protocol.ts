@@ -1,11 +1,12 @@
 // Turns sealed calls into a packed trajectory, and a graded trajectory into a packed result, on piscina workers.
 import type { SessionId, TaskId } from '../../contract/ids.ts'
-import type { Outcome } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { StrategySpec } from '../../contract/task.ts'
-import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
+import type { ResultFacts } from '../../trajectory/facts.ts'
+
+export type { ResultFacts }
 
 export type BuildReply =
   | {
@@ -17,21 +18,6 @@ export type BuildReply =
     }
   | { readonly type: 'finished'; readonly payload: ArrayBuffer; readonly summary: SessionSummary }
   | { readonly type: 'build-failed'; readonly error: string }
-
-export type ResultFacts = {
-  readonly session: SessionId
-  readonly task: TaskId
-  readonly attempt: number
-  readonly node: string
-  readonly outcome: Outcome
-  readonly error: string | null
-  readonly timing: Readonly<Record<string, number>>
-  readonly taskMetadata: Readonly<Record<string, unknown>>
-  readonly agentResult: Readonly<Record<string, unknown>>
-  readonly evaluation: Evaluation | null
-  readonly evaluator: string | null
-  readonly calls: number
-}
 
 export type BuilderCommand =
   /** The slab lease in `sealed` is released by the asker after the answer. */

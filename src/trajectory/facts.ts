@@ -1,0 +1,19 @@
+// What a session knows about itself when its result is written: everything but the tokens.
+import type { SessionId, TaskId } from '../contract/ids.ts'
+import type { Outcome } from '../contract/outcome.ts'
+import type { Evaluation } from '../evaluators/evaluator.ts'
+
+export type ResultFacts = {
+  readonly session: SessionId
+  readonly task: TaskId
+  readonly attempt: number
+  readonly node: string
+  readonly outcome: Outcome
+  readonly error: string | null
+  readonly timing: Readonly<Record<string, number>>
+  readonly taskMetadata: Readonly<Record<string, unknown>>
+  readonly agentResult: Readonly<Record<string, unknown>>
+  readonly evaluation: Evaluation | null
+  readonly evaluator: string | null
+  readonly calls: number
+}

@@ -1,0 +1,191 @@
+// What a call is to the calls before it when it continues none of them: a retry, a rewritten turn, a compaction, a sub-agent.
+import type { BuilderCall } from './builder.ts'
+import type { Conversation } from './conversation.ts'
+import { classifyBreak, type Drift, type DriftClass, windowAt } from './drift.ts'
+import type { Forest } from './forest.ts'
+import { isAnswer } from './forest.ts'
+
+export type EdgeKind = 'extends' | 'retry_of' | 'rewrites' | 'compaction_of' | 'subagent_of' | 'aux'
+
+export type Relation = {
+  readonly kind: 'rewrites' | 'compaction_of' | 'subagent_of'
+  /** Index of the earlier call. */
+  readonly to: number
+  readonly drift: Drift | null
+  /** True when the earlier call's answer was found in this prompt: it is the summary that replaced the history. */
+  readonly isSummary: boolean
+}
+
+/** A summary is asked for right before the history is replaced: only the nearest calls can be it. */
+const SUMMARY_CANDIDATES = 4
+const SUMMARY_MIN_TOKENS = 2
+const SUMMARY_MIN_CHARACTERS = 20
+
+export type RelationContext = {
+  readonly calls: readonly BuilderCall[]
+  readonly forest: Forest
+  readonly conversation: Conversation
+  readonly endToken: number | null
+}
+
+/** Relates every call that continues none; null for calls that do, and for those that stand alone. Retries are grouped elsewhere. */
+export function relate(context: RelationContext): readonly (Relation | null)[] {
+  const lastActive = lastSequenceOfLines(context.forest)
+  return context.calls.map((call, index) => {
+    const placement = context.forest.placements[index]
+    if (placement === undefined || placement.parent !== -1 || call.promptIds.length === 0) return null
+    return relateRoot(context, index, lastActive)
+  })
+}
+
+function relateRoot(context: RelationContext, index: number, lastActive: readonly number[]): Relation | null {
+  const { calls, forest, conversation } = context
+  const later = calls[index]
+  const placement = forest.placements[index]
+  const relative = calls[placement?.relative ?? -1]
+  if (later === undefined || placement === undefined) return null
+
+  const summary = findSummary(context, index)
+  if (relative === undefined)
+    return summary === null ? unrelatedHead(context, index, lastActive) : compaction(context, summary, index, 0, true)
+
+  const knowsMessages = later.record.promptMessages.length > 0 && relative.record.promptMessages.length > 0
+  const toolsDiffer = !isSameText(conversation.toolsText(relative.record), conversation.toolsText(later.record))
+  if (knowsMessages && !isSameOpening(conversation, relative, later)) {
+    return summary === null ? unrelatedHead(context, index, lastActive) : compaction(context, summary, index, placement.shared, true)
+  }
+  if (summary !== null) return compaction(context, summary, index, placement.shared, true)
+  if (knowsMessages && later.record.promptMessages.length < relative.record.promptMessages.length) {
+    return compaction(context, placement.relative, index, placement.shared, false)
+  }
+  if (toolsDiffer) return rewrite(context, index, 'D11', 'the tool list changed')
+  if (knowsMessages && !isSameSystem(conversation, relative, later)) return rewrite(context, index, 'D8', 'the system prompt changed')
+
+  const found = classifyBreak(lineOf(context, placement.relative), later, placement.shared, conversation, context.endToken)
+  if (!knowsMessages && !found.isRewrite) return null
+  return rewrite(context, index, found.class, found.reason, found.generationPromptTokens)
+}
+
+/** The call opens with another conversation: a new head is a sub-agent; an old head whose line ended is a compacted history. */
+function unrelatedHead(context: RelationContext, index: number, lastActive: readonly number[]): Relation | null {
+  const { calls, conversation } = context
+  const later = calls[index]
+  if (later === undefined || later.record.promptMessages.length === 0) return null
+  const earlier = calls.slice(0, index).flatMap((call, at) => (isAnswer(call) && call.record.promptMessages.length > 0 ? [at] : []))
+  const sameHead = earlier.findLast((at) => {
+    const call = calls[at]
+    return (
+      call !== undefined &&
+      isSameSystem(conversation, call, later) &&
+      isSameText(conversation.toolsText(call.record), conversation.toolsText(later.record))
+    )
+  })
+  if (sameHead !== undefined) {
+    const before = calls[sameHead]
+    const isShorter = before !== undefined && later.record.promptMessages.length < before.record.promptMessages.length
+    if (isShorter && (lastActive[sameHead] ?? 0) < index) return compaction(context, sameHead, index, 0, false)
+  }
+  const parent = earlier.findLast((at) => calls[at]?.record.finishReason === 'tool_calls') ?? earlier.at(-1)
+  return parent === undefined ? null : { kind: 'subagent_of', to: parent, drift: null, isSummary: false }
+}
+
+function compaction(context: RelationContext, to: number, index: number, shared: number, isSummary: boolean): Relation {
+  const reason = isSummary ? 'the history was replaced by the answer of an earlier call' : 'the history was replaced by a shorter one'
+  return { kind: 'compaction_of', to, drift: driftAt(context, to, index, shared, 'D9', reason), isSummary }
+}
+
+function rewrite(
+  context: RelationContext,
+  index: number,
+  driftClass: DriftClass,
+  reason: string,
+  generationPromptTokens?: number,
+): Relation {
+  const { relative = -1, shared = 0 } = context.forest.placements[index] ?? {}
+  const drift = driftAt(context, relative, index, shared, driftClass, reason)
+  return {
+    kind: 'rewrites',
+    to: relative,
+    drift: generationPromptTokens === undefined ? drift : { ...drift, generation_prompt_tokens: generationPromptTokens },
+    isSummary: false,
+  }
+}
+
+function driftAt(context: RelationContext, to: number, index: number, shared: number, driftClass: DriftClass, reason: string): Drift {
+  const earlier = context.calls[to]
+  const later = context.calls[index]
+  // The relative shares the longest prefix; another earlier call may part from this one sooner.
+  const isRelative = context.forest.placements[index]?.relative === to
+  const window = earlier === undefined || later === undefined || !isRelative ? null : windowAt(earlier, later, shared)
+  return { class: driftClass, index: isRelative ? shared : null, reason, window }
+}
+
+/** The call whose answer this shorter prompt repeats, or null. */
+function findSummary({ calls, conversation, endToken }: RelationContext, index: number): number | null {
+  const later = calls[index]
+  if (later === undefined) return null
+  let candidates = SUMMARY_CANDIDATES
+  for (let at = index - 1; at >= 0 && candidates > 0; at--) {
+    const earlier = calls[at]
+    if (earlier === undefined || !isAnswer(earlier)) continue
+    candidates--
+    if (repeatsAnswer(earlier, later, conversation, endToken)) return at
+  }
+  return null
+}
+
+function repeatsAnswer(earlier: BuilderCall, later: BuilderCall, conversation: Conversation, endToken: number | null): boolean {
+  const before = earlier.record.promptMessages.length
+  const after = later.record.promptMessages.length
+  if (before > 0 && after > 0) {
+    if (after > before) return false
+    const answer = earlier.record.responseMessage === null ? '' : conversation.text(earlier.record.responseMessage).trim()
+    if (answer.length >= SUMMARY_MIN_CHARACTERS && later.record.promptMessages.some((at) => conversation.text(at).includes(answer)))
+      return true
+  } else if (later.promptIds.length >= earlier.promptIds.length + earlier.sampledIds.length) return false
+  const core = earlier.sampledIds.at(-1) === endToken ? earlier.sampledIds.subarray(0, -1) : earlier.sampledIds
+  return core.length >= SUMMARY_MIN_TOKENS && holds(later.promptIds, core)
+}
+
+function holds(ids: Int32Array, part: Int32Array): boolean {
+  const bytes = Buffer.from(ids.buffer, ids.byteOffset, ids.byteLength)
+  const wanted = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
+  for (let at = bytes.indexOf(wanted); at !== -1; at = bytes.indexOf(wanted, at + 1)) {
+    if (at % Int32Array.BYTES_PER_ELEMENT === 0) return true
+  }
+  return false
+}
+
+/** A call and its ancestors, latest first. */
+function lineOf({ calls, forest }: RelationContext, from: number): readonly BuilderCall[] {
+  const line: BuilderCall[] = []
+  for (let at = from; at !== -1; at = forest.placements[at]?.parent ?? -1) {
+    const call = calls[at]
+    if (call !== undefined) line.push(call)
+  }
+  return line
+}
+
+/** For each call the last call that grows out of it, itself included: a line is still alive while that comes later. */
+function lastSequenceOfLines(forest: Forest): readonly number[] {
+  const last = forest.placements.map((_, index) => index)
+  for (const index of forest.order.toReversed()) {
+    const parent = forest.placements[index]?.parent ?? -1
+    if (parent !== -1) last[parent] = Math.max(last[parent] ?? 0, last[index] ?? 0)
+  }
+  return last
+}
+
+const isSameText = (a: string | null, b: string | null): boolean => a === b
+
+/** Same first message after the system prompt: both requests tell one conversation. */
+function isSameOpening(conversation: Conversation, a: BuilderCall, b: BuilderCall): boolean {
+  const first = (call: BuilderCall) => call.record.promptMessages[conversation.systemOf(call.record).length]
+  return conversation.isSame(first(a), first(b))
+}
+
+function isSameSystem(conversation: Conversation, a: BuilderCall, b: BuilderCall): boolean {
+  const left = conversation.systemOf(a.record)
+  const right = conversation.systemOf(b.record)
+  return left.length === right.length && left.every((index, at) => conversation.isSame(index, right[at]))
+}
