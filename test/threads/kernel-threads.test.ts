@@ -24,6 +24,9 @@ function openMain(peers = 2): Kernel {
   return kernel
 }
 
+/** A module that throws while it is loaded. */
+const BROKEN_MODULE = new URL('data:text/javascript,throw new Error("this module cannot be loaded")')
+
 const specOf = (name: string, more: Partial<ThreadSpec> = {}): ThreadSpec => ({
   id: threadId(name),
   url: moduleBeside('./fixtures/kernel-thread', import.meta.url),
@@ -152,7 +155,7 @@ describe('a thread that dies', () => {
   })
 
   it('while its module is loaded says why', async () => {
-    const thread = openFixture('worker', { url: moduleBeside('./fixtures/broken-thread', import.meta.url) })
+    const thread = openFixture('worker', { url: BROKEN_MODULE })
     expect(await thread.boot({ capacity: 8 })).toMatchObject({
       ok: false,
       error: 'exited',
@@ -207,7 +210,7 @@ describe('a supervisor', () => {
 
   it('gives up when the budget is spent', async () => {
     const { supervisor, events, seen } = supervise(openMain(), {
-      spec: specOf('worker', { url: moduleBeside('./fixtures/broken-thread', import.meta.url) }),
+      spec: specOf('worker', { url: BROKEN_MODULE }),
       restarts: { max: 2, withinMs: 60_000 },
       async start(thread) {
         const answer = await thread.boot({ capacity: 8 })
