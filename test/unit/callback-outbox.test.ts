@@ -1,0 +1,265 @@
+// The outbox in virtual time: a trainer that fails, stalls, redirects or forgets still gets each result, or a dead letter is left.
+import { afterEach, describe, expect, it } from 'vitest'
+import { callbackOutbox, type RenderTaskResult } from '../../src/actors/callback/actor.ts'
+import type { CallbackCommand } from '../../src/actors/callback/protocol.ts'
+import type { CallbackMessage } from '../../src/actors/callback/state.ts'
+import type { PostReply } from '../../src/actors/callback/transport.ts'
+import type { LedgerCommand, Recorded } from '../../src/actors/ledger/protocol.ts'
+import type { RolloutServerCommand } from '../../src/actors/rollout-server/protocol.ts'
+import { knownSessionId, taskId } from '../../src/contract/ids.ts'
+import { type Address, threadId } from '../../src/kernel/address.ts'
+import type { Kernel } from '../../src/kernel/kernel.ts'
+import { openKernel } from '../../src/kernel/machine.ts'
+import { openWorld } from '../../src/kernel/world.ts'
+
+const LIMITS = { perTarget: 2, maxAttempts: 4, backoffBaseMs: 1_000, backoffCapMs: 60_000, maxRetryAfterMs: 300_000, deadlineMs: 30_000 }
+
+type Answer = number | 'refused' | 'stalls' | { readonly status: number; readonly retryAfter: string }
+type Post = { readonly url: string; readonly key: string; readonly tries: string; readonly body: string; readonly atMs: number }
+
+const kernels: Kernel[] = []
+afterEach(async () => {
+  for (const kernel of kernels.splice(0)) {
+    expect(kernel.stats().pendingTimers, 'no timer is left at rest').toBe(0)
+    await kernel.close()
+  }
+})
+
+function openOutbox(options: { answers?: readonly Answer[]; render?: RenderTaskResult; recorded?: () => Recorded; seed?: number } = {}) {
+  const world = openWorld({ seed: options.seed ?? 1 })
+  const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler: world, random: world.random, peers: 1 })
+  kernels.push(kernel)
+  const posts: Post[] = []
+  const records: string[] = []
+  const told: string[] = []
+  const answers = [...(options.answers ?? [])]
+  let underWay = 0
+  let mostUnderWay = 0
+
+  const ledger = kernel.spawn<LedgerCommand>({
+    name: 'ledger',
+    capacity: 64,
+    create: (context) => ({
+      receive(command) {
+        if (command.type !== 'record-delivery') throw new Error(`unexpected ${command.type}`)
+        records.push(`${command.task} ${command.state}: ${command.detail}`)
+        context.reply(command.ask, options.recorded?.() ?? { type: 'recorded' })
+      },
+    }),
+  })
+  const server: Address<RolloutServerCommand> = kernel.spawn<RolloutServerCommand>({
+    name: 'rollout-server',
+    capacity: 64,
+    create: () => ({
+      receive(command) {
+        if (command.type !== 'task-delivered') throw new Error(`unexpected ${command.type}`)
+        told.push(`${command.task} ${command.state}`)
+      },
+    }),
+  })
+  const transport = {
+    async post(url: string, headers: Readonly<Record<string, string>>, body: Uint8Array, signal: AbortSignal): Promise<PostReply> {
+      const key = headers['idempotency-key'] ?? ''
+      const tries = headers['x-polar-delivery-attempt'] ?? ''
+      posts.push({ url, key, tries, body: Buffer.from(body).toString(), atMs: world.clock.nowMs() })
+      underWay += 1
+      mostUnderWay = Math.max(mostUnderWay, underWay)
+      // One turn of the world passes while the request is on its way.
+      await new Promise<void>((resolve) => void world.after(1, resolve))
+      underWay -= 1
+      const answer = answers.shift() ?? 200
+      if (answer === 'refused') throw new Error('connect ECONNREFUSED')
+      if (answer === 'stalls') return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      return typeof answer === 'number' ? { status: answer, retryAfter: null } : answer
+    },
+    close: async () => undefined,
+  }
+  const outbox = kernel.spawn<CallbackMessage>(
+    callbackOutbox({
+      limits: LIMITS,
+      transport,
+      render: options.render ?? (async (task, status, sessions) => Buffer.from(JSON.stringify({ task, status, sessions }))),
+      ledger,
+      rolloutServer: () => server,
+    }),
+  )
+  const deliver = (task: string, overrides: Partial<CallbackCommand> = {}) =>
+    kernel.tell(outbox, {
+      type: 'deliver',
+      task: taskId(task),
+      url: 'http://127.0.0.1:9000/cb',
+      status: 'completed',
+      sessions: [knownSessionId('sk-polar-1')],
+      attempts: [1],
+      ...overrides,
+    })
+  return { world, posts, records, told, deliver, mostUnderWay: () => mostUnderWay }
+}
+
+describe('a delivery', () => {
+  it('posts the rendered result once, records it and tells the rollout server', async () => {
+    const { world, posts, records, told, deliver } = openOutbox()
+    deliver('t')
+    await world.run()
+    expect(posts).toMatchObject([
+      { url: 'http://127.0.0.1:9000/cb', tries: '1', body: '{"task":"t","status":"completed","sessions":["sk-polar-1"]}' },
+    ])
+    expect(posts[0]?.key).toMatch(/^t-[0-9a-f]{32}$/)
+    expect(records).toEqual(['t delivered: answered 200 at attempt 1'])
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it.each(['refused', 408, 425, 429, 500, 503] as const)('is repeated after %s with the same key', async (answer) => {
+    const { world, posts, told, deliver } = openOutbox({ answers: [answer, answer, 204] })
+    deliver('t')
+    await world.run()
+    expect(posts.map((post) => post.tries)).toEqual(['1', '2', '3'])
+    expect(new Set(posts.map((post) => post.key)).size).toBe(1)
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it.each([
+    [400, 'answered 400 at attempt 1'],
+    [404, 'answered 404 at attempt 1'],
+    [413, 'answered 413 at attempt 1'],
+    [422, 'answered 422 at attempt 1'],
+    [302, 'answered 302 at attempt 1; redirects are not followed'],
+  ])('becomes a dead letter at once after %i', async (answer, detail) => {
+    const { world, posts, records, told, deliver } = openOutbox({ answers: [answer] })
+    deliver('t')
+    await world.run()
+    expect(posts).toHaveLength(1)
+    expect(records).toEqual([`t dead: ${detail}`])
+    expect(told).toEqual(['t dead'])
+  })
+
+  it('becomes a dead letter after its last attempt', async () => {
+    const { world, posts, records, told, deliver } = openOutbox({ answers: [500, 'refused', 500, 'refused'] })
+    deliver('t')
+    await world.run()
+    expect(posts).toHaveLength(4)
+    expect(records).toEqual(['t dead: connect ECONNREFUSED at attempt 4 of 4'])
+    expect(told).toEqual(['t dead'])
+  })
+
+  it('waits longer after each attempt, between half and all of the doubled pause', async () => {
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const { world, posts, deliver } = openOutbox({ answers: [500, 500, 500], seed })
+      deliver('t')
+      await world.run()
+      const pauses = posts.slice(1).map((post, i) => post.atMs - (posts[i]?.atMs ?? 0) - 1)
+      for (const [i, base] of [1_000, 2_000, 4_000].entries()) {
+        expect(pauses[i]).toBeGreaterThanOrEqual(base / 2)
+        expect(pauses[i]).toBeLessThanOrEqual(base)
+      }
+    }
+  })
+
+  it.each([
+    ['7', 7_000],
+    ['100000', 300_000],
+  ])('waits as long as Retry-After: %s says, up to the limit', async (retryAfter, pauseMs) => {
+    const { world, posts, deliver } = openOutbox({ answers: [{ status: 429, retryAfter }] })
+    deliver('t')
+    await world.run()
+    expect(posts.map((post) => post.atMs)).toEqual([0, 1 + pauseMs])
+  })
+
+  it('cuts an attempt at its deadline and tries again', async () => {
+    const { world, posts, told, deliver } = openOutbox({ answers: ['stalls', 200] })
+    deliver('t')
+    await world.run()
+    expect(posts[1]?.atMs).toBeGreaterThanOrEqual(30_000)
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it('gives up on a rendering that never ends, whether or not it heeds the signal', async () => {
+    const { world, records, deliver } = openOutbox({ render: () => new Promise(() => undefined) })
+    deliver('t')
+    await world.run()
+    expect(records).toEqual(['t dead: no answer within the deadline at attempt 4 of 4'])
+  })
+
+  it('tries again when the result cannot be rendered yet', async () => {
+    let calls = 0
+    const render = async () => {
+      calls += 1
+      if (calls === 1) throw new Error('the ledger did not answer')
+      return Buffer.from('{}')
+    }
+    const { world, posts, told, deliver } = openOutbox({ render })
+    deliver('t')
+    await world.run()
+    expect(posts.map((post) => post.tries)).toEqual(['2'])
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it('is not sent again when only its record fails', async () => {
+    const answers: Recorded[] = [{ type: 'refused', reason: 'full', detail: '' }]
+    const { world, posts, records, told, deliver } = openOutbox({ recorded: () => answers.shift() ?? { type: 'recorded' } })
+    deliver('t')
+    await world.run()
+    expect(posts).toHaveLength(1)
+    expect(records).toHaveLength(2)
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it('asked for twice while under way happens once', async () => {
+    const { world, posts, told, deliver } = openOutbox()
+    deliver('t')
+    deliver('t')
+    await world.run()
+    expect(posts).toHaveLength(1)
+    expect(told).toEqual(['t delivered'])
+  })
+
+  it('never goes to a forbidden address', async () => {
+    const { world, posts, records, deliver } = openOutbox()
+    deliver('t', { url: 'http://169.254.169.254/cb' })
+    await world.run()
+    expect(posts).toEqual([])
+    expect(records).toEqual([expect.stringContaining('t dead: callback_url must not point to')])
+  })
+})
+
+describe('the idempotency key', () => {
+  it('differs between tasks and between attempts, and not between renderings', async () => {
+    const { world, posts, deliver } = openOutbox()
+    deliver('a')
+    await world.run()
+    deliver('a', { status: 'failed' })
+    await world.run()
+    deliver('a', { attempts: [2] })
+    await world.run()
+    deliver('b')
+    await world.run()
+    const keys = posts.map((post) => post.key)
+    expect(keys[1]).toBe(keys[0])
+    expect(new Set(keys).size).toBe(3)
+  })
+})
+
+describe('a target', () => {
+  it('gets at most its share at a time, in order, and every result', async () => {
+    const { world, posts, told, deliver, mostUnderWay } = openOutbox({ answers: [200, 'refused', 500, 200, 429] })
+    const tasks = Array.from({ length: 7 }, (_, i) => `t${i}`)
+    for (const task of tasks) deliver(task)
+    await world.run()
+    expect(mostUnderWay()).toBe(2)
+    expect(posts.slice(0, 4).map((post) => JSON.parse(post.body).task)).toEqual(['t0', 't1', 't2', 't3'])
+    expect([...told].sort()).toEqual(tasks.map((task) => `${task} delivered`))
+  })
+
+  it('does not hold up another one that stalls', async () => {
+    const { world, posts, told, deliver } = openOutbox({ answers: ['stalls', 'stalls'] })
+    deliver('a')
+    deliver('b')
+    deliver('c')
+    deliver('d', { url: 'http://127.0.0.1:9001/cb' })
+    await world.advance(10)
+    expect(posts.map((post) => JSON.parse(post.body).task)).toEqual(['a', 'b', 'd'])
+    expect(told).toEqual(['d delivered'])
+    await world.run()
+    expect([...told].sort()).toEqual(['a delivered', 'b delivered', 'c delivered', 'd delivered'])
+  })
+})
