@@ -20,12 +20,23 @@ export type AnswerSource = {
   answer(conversation: Conversation, requestSeed: number | null): Answer
 }
 
+/** Clients choose the tools they offer, so the number of bags has an end. */
+const MAX_BAGS = 1024
+
 /**
- * The first rule that matches answers. Among several choices a stratified bag decides, one bag per rule and variant,
- * so that over N conversations every variant occurs in its proportion.
+ * The first rule that matches answers. Among several choices a stratified bag decides, so that over N conversations
+ * every variant occurs in its proportion. Each rule and variant has a bag for each set of tools offered: a probe or an
+ * agent's side question, which offers none, takes nothing from the bag of the agents' own conversations.
  */
 export function openScriptAnswers(script: Script, seed: number): AnswerSource {
   const bags = new Map<string, Bag>()
+  const bagFor = (key: string, choices: readonly ScriptChoice[]): Bag => {
+    const weights = choices.map((choice) => choice.weight)
+    const bag = bags.get(key) ?? openBag(weights, 'bag', seed, key)
+    if (bags.size >= MAX_BAGS && !bags.has(key)) bags.clear()
+    bags.set(key, bag)
+    return bag
+  }
   return {
     answer(conversation) {
       const variant = recogniseVariant(script, conversation)
@@ -33,17 +44,9 @@ export function openScriptAnswers(script: Script, seed: number): AnswerSource {
         if (!matches(rule, conversation, variant)) continue
         const choices = eligible(rule, conversation, variant)
         if (choices.length === 0) continue
-        const key = `${index} ${conversation.turn === 1 ? '' : (variant ?? '')}`
-        const bag =
-          bags.get(key) ??
-          openBag(
-            choices.map((choice) => choice.weight),
-            'bag',
-            seed,
-            key,
-          )
-        bags.set(key, bag)
-        const drawn = choices[bag.draw()]
+        const tools = conversation.tools.map((tool) => tool.function.name)
+        const key = JSON.stringify([index, conversation.turn === 1 ? null : variant, tools])
+        const drawn = choices[bagFor(key, choices).draw()]
         if (drawn !== undefined) return answerOf(drawn, drawn.variant ?? variant)
       }
       return answerOf(script.fallback, variant)

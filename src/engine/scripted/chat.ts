@@ -1,29 +1,25 @@
-// One chat completion from request to last byte: render, wait for a place, sample, answer in the engine's shape.
+// One chat completion from request to last byte: wait for a place, sample, answer in the engine's shape.
 import type { ServerResponse } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import { type ChatRequest, chatRequestSchema } from '../wire/chat-request.ts'
+import type { ChatRequest } from '../wire/chat-request.ts'
 import type { GeneratedChoice, Generation } from '../wire/generation.ts'
-import { sglangChunks, sglangCompletion, sglangError, streamRefusal } from '../wire/sglang.ts'
-import type { StreamChunk } from '../wire/stream.ts'
-import { vllmChunks, vllmCompletion, vllmError } from '../wire/vllm.ts'
+import type { Complaint, StreamChunk, WireShape } from '../wire/shape.ts'
 import type { Answer, AnswerSource } from './answers.ts'
 import type { Batch } from './batch.ts'
 import { conversationOf } from './conversation.ts'
 import { cutGeneration, FAULTS, type FaultAction, type FaultDesk } from './faults.ts'
 import type { Tally } from './metrics.ts'
 import { type Latency, openPace, type Pace } from './pace.ts'
+import { readPrompt } from './prompt.ts'
 import type { Qwen } from './qwen.ts'
-import { pythonNanJson, reset, sendJson, sendSpoilt } from './reply.ts'
+import { jsonText, reset, sendJson, sendSpoilt } from './reply.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
 import { seededHex } from './seeded.ts'
-import { unsupportedPart } from './template-input.ts'
-
-export type EngineShape = 'vllm' | 'sglang'
 
 export type ChatEngine = {
-  readonly shape: EngineShape
+  readonly shape: WireShape
   readonly model: string
   readonly maxModelLen: number
   readonly seed: number
@@ -53,9 +49,9 @@ export async function serveChat(engine: ChatEngine, body: unknown, response: Ser
     wasReset = true
     reset(response)
   }
-  const refuse = (status: number, message: string, param: string | null, headers: Readonly<Record<string, string>> = {}) => {
-    entry.answered(status)
-    sendJson(response, status, errorBody(engine.shape, status, message, param), headers)
+  const refuse = (complaint: Complaint, headers: Readonly<Record<string, string>> = {}) => {
+    entry.answered(complaint.status)
+    sendJson(response, complaint.status, engine.shape.error(complaint), headers)
   }
 
   const name = engine.faults.next()
@@ -70,7 +66,8 @@ export async function serveChat(engine: ChatEngine, body: unknown, response: Ser
         response.flushHeaders()
         return
       case 'reset':
-        return cut()
+        cut()
+        return
       case 'reset-before-body':
         response.writeHead(200, { 'content-type': 'application/json' })
         response.flushHeaders()
@@ -78,25 +75,27 @@ export async function serveChat(engine: ChatEngine, body: unknown, response: Ser
         engine.scheduler.after(5, cut)
         return
       case 'refuse':
-        return refuse(
-          fault.status,
-          fault.message,
-          null,
-          fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) },
-        )
+        refuse({ status: fault.status, message: fault.message, param: null }, fault.headers)
+        return
       default:
         return unreachable(fault)
     }
   }
 
   const prompt = readPrompt(engine, body)
-  if (!prompt.ok) return refuse(prompt.status, prompt.message, prompt.param)
+  if (!prompt.ok) {
+    refuse(prompt.complaint)
+    return
+  }
   const { request, promptIds, maxTokens } = prompt
   entry.prompted(promptIds)
 
   const seat = await engine.batch.enter(gone.signal)
   if (seat === null) return
-  if (seat === 'full') return refuse(503, 'The engine has too many waiting requests.', null)
+  if (seat === 'full') {
+    refuse({ status: 503, message: 'The engine has too many waiting requests.', param: null })
+    return
+  }
   try {
     const startedMs = engine.scheduler.clock.nowMs()
     const { generation, answer } = generate(engine, request, promptIds, maxTokens)
@@ -138,9 +137,9 @@ async function answerWhole(job: Job): Promise<void> {
   if (job.signal.aborted) return
   const latencySeconds = (engine.scheduler.clock.nowMs() - job.startedMs) / 1000
   const shown = spoilt({ ...emitted, latencySeconds, weightVersion: engine.weightVersion() }, job.fault)
-  const value = engine.shape === 'vllm' ? vllmCompletion(shown, request) : sglangCompletion(shown, request)
+  const value = engine.shape.completion(shown, request)
   job.entry.answered(200)
-  if (job.fault?.at === 'bytes') await sendBytes(job, job.fault.does, pythonNanJson(value), false)
+  if (job.fault?.at === 'bytes') await sendBytes(job, job.fault.does, jsonText(value), false)
   else sendJson(response, 200, value)
 }
 
@@ -177,11 +176,10 @@ async function answerStreaming(job: Job): Promise<void> {
 }
 
 function chunksOf(job: Job, generation: Generation): Iterable<StreamChunk> {
-  const write = job.engine.shape === 'vllm' ? vllmChunks : sglangChunks
-  return write(generation, job.request, job.engine.tokensPerChunk)
+  return job.engine.shape.chunks(generation, job.request, job.engine.tokensPerChunk)
 }
 
-const eventText = (chunk: StreamChunk): string => `data: ${pythonNanJson(chunk.data)}\n\n`
+const eventText = (chunk: StreamChunk): string => `data: ${jsonText(chunk.data)}\n\n`
 
 function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -197,8 +195,7 @@ function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
 }
 
 function sendBytes(job: Job, does: Extract<FaultAction, { at: 'bytes' }>['does'], body: string, isStream: boolean): Promise<void> {
-  if (does === 'reset') job.signal.addEventListener('abort', job.cut, { once: true })
-  return sendSpoilt(job.response, body, does, { isStream, scheduler: job.engine.scheduler, signal: job.signal })
+  return sendSpoilt(job.response, body, does, { isStream, scheduler: job.engine.scheduler, signal: job.signal, cut: job.cut })
 }
 
 function spoilt(generation: Generation, fault: Job['fault']): Generation {
@@ -239,7 +236,7 @@ function generate(
       parsesTools: (request.tools ?? []).length > 0 && request.tool_choice !== 'none',
       logprobMode: engine.logprobMode,
       seed: `${prompt} ${index} ${answer.text}`,
-      toolCallPrefix: `${engine.shape === 'vllm' ? 'chatcmpl-tool-' : 'call_'}${serial.toString(16)}`,
+      toolCallPrefix: `${engine.shape.toolCallPrefix}${serial.toString(16)}`,
     }),
   )
   const [answer] = answers
@@ -258,76 +255,4 @@ function generate(
       endTokenId: engine.qwen.endTokenId,
     },
   }
-}
-
-type Prompt =
-  | { readonly ok: true; readonly request: ChatRequest; readonly promptIds: readonly number[]; readonly maxTokens: number }
-  | { readonly ok: false; readonly status: number; readonly message: string; readonly param: string | null }
-
-function readPrompt(engine: ChatEngine, body: unknown): Prompt {
-  const bad = (message: string, param: string | null = null, status = 400): Prompt => ({ ok: false, status, message, param })
-  const parsed = chatRequestSchema.safeParse(body)
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    const path = issue?.path.join('.') ?? ''
-    return bad(`${path === '' ? 'body' : path}: ${issue?.message ?? 'is not valid'}`, path === '' ? null : path)
-  }
-  const request = parsed.data
-  const complaint = engine.shape === 'vllm' ? vllmComplaint(engine, request) : sglangComplaint(request)
-  if (complaint !== null) return bad(complaint.message, complaint.param, complaint.status)
-  const part = unsupportedPart(request.messages)
-  if (part !== null) return bad(`${engine.model} is not a multimodal model: content of type ${part} cannot be served`, 'messages')
-
-  const thinking = request.chat_template_kwargs?.enable_thinking
-  const promptIds = engine.qwen.encode(
-    engine.qwen.renderPrompt({
-      messages: request.messages,
-      tools: request.tools ?? [],
-      enableThinking: typeof thinking === 'boolean' ? thinking : null,
-      addsGenerationPrompt: request.add_generation_prompt !== false,
-    }),
-  )
-  const asked = request.max_completion_tokens ?? request.max_tokens ?? null
-  const room = engine.maxModelLen - promptIds.length
-  if (room < (asked ?? 1)) return bad(tooLong(engine, promptIds.length, asked ?? 0), 'input_tokens')
-  return { ok: true, request, promptIds, maxTokens: asked ?? room }
-}
-
-type Complaint = { readonly message: string; readonly param: string | null; readonly status: number } | null
-
-function vllmComplaint(engine: ChatEngine, request: ChatRequest): Complaint {
-  const bad = (message: string, param: string): Complaint => ({ message, param, status: 400 })
-  if (request.model !== undefined && request.model !== null && request.model !== engine.model) {
-    return { message: `The model \`${request.model}\` does not exist.`, param: 'model', status: 404 }
-  }
-  if (request.stream_options && request.stream !== true)
-    return bad('Stream options can only be defined when `stream=True`.', 'stream_options')
-  if (request.tools?.length === 0)
-    return bad('`tools` must not be an empty array. Either provide at least one tool or omit the field.', 'tools')
-  if (request.top_logprobs && request.logprobs !== true)
-    return bad('when using `top_logprobs`, `logprobs` must be set to true.', 'top_logprobs')
-  if (request.tool_choice && request.tool_choice !== 'none' && !request.tools)
-    return bad('When using `tool_choice`, `tools` must be set.', 'tool_choice')
-  return null
-}
-
-function sglangComplaint(request: ChatRequest): Complaint {
-  const refusal = streamRefusal(request)
-  return refusal === null ? null : { message: refusal, param: null, status: 400 }
-}
-
-function tooLong(engine: ChatEngine, promptTokens: number, outputTokens: number): string {
-  const total = promptTokens + outputTokens
-  switch (engine.shape) {
-    case 'vllm':
-      return `This model's maximum context length is ${engine.maxModelLen} tokens. However, you requested ${outputTokens} output tokens and your prompt contains ${promptTokens} input tokens, for a total of ${total} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`
-    case 'sglang':
-      return `Requested token count exceeds the model's maximum context length of ${engine.maxModelLen} tokens. You requested a total of ${total} tokens: ${promptTokens} tokens from the input messages and ${outputTokens} tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.`
-    default:
-      return unreachable(engine.shape)
-  }
-}
-
-export function errorBody(shape: EngineShape, status: number, message: string, param: string | null): object {
-  return shape === 'vllm' ? vllmError(status, message, param) : sglangError(status, message, param)
 }

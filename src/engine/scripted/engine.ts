@@ -1,14 +1,16 @@
 // Opens and closes one scripted engine: an HTTP server that answers by script with real Qwen3 token ids.
 import { createServer } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
+import { openEventLoop } from '../../kernel/event-loop.ts'
+import { SHAPES, type ShapeName } from '../wire/shape.ts'
 import { type AnswerSource, openScriptAnswers } from './answers.ts'
 import { openBatch } from './batch.ts'
-import type { EngineShape } from './chat.ts'
 import { type FaultPlan, openFaultDesk } from './faults.ts'
 import { type GeneratorInput, openGeneratorAnswers } from './generator.ts'
 import { openTally } from './metrics.ts'
 import type { Latency } from './pace.ts'
 import { loadQwen } from './qwen.ts'
+import { sendJson } from './reply.ts'
 import { type EngineRequest, openRequestLog } from './request-log.ts'
 import type { ServedEngine } from './routes.ts'
 import { type ScriptInput, scriptSchema } from './script.ts'
@@ -24,7 +26,7 @@ export type ScriptedEngineOptions = AnswersFrom & {
   /** 0, the default, takes a free one. */
   readonly port?: number
   readonly host?: string
-  readonly shape?: EngineShape
+  readonly shape?: ShapeName
   readonly seed?: number
   readonly model?: string
   readonly maxModelLen?: number
@@ -60,7 +62,8 @@ const WAITING_LIMIT = 4096
 
 /** Rejects when the port cannot be listened on, or when a script or generator given as a value is not valid. */
 export async function openScriptedEngine(options: ScriptedEngineOptions): Promise<ScriptedEngine> {
-  const shape = options.shape ?? 'vllm'
+  const shapeName = options.shape ?? 'vllm'
+  const shape = SHAPES[shapeName]
   const seed = options.seed ?? 0
   const log = openRequestLog(LOGGED_REQUESTS)
   const faults = openFaultDesk(options.faults ?? [])
@@ -68,10 +71,11 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
   let weightVersion = options.weightVersion ?? 'default'
   const engine: ServedEngine = {
     shape,
+    shapeName,
     seed,
     model: options.model ?? DEFAULT_MODEL,
     maxModelLen: options.maxModelLen ?? DEFAULT_MAX_MODEL_LEN,
-    logprobMode: options.logprobMode ?? (shape === 'vllm' ? 'raw' : 'processed'),
+    logprobMode: options.logprobMode ?? shape.defaultLogprobMode,
     latency: { ttftMs: options.latency?.ttftMs ?? 0, msPerToken: options.latency?.msPerToken ?? 0 },
     tokensPerChunk: Math.max(1, options.tokensPerChunk ?? 1),
     qwen: await loadQwen(),
@@ -80,7 +84,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     faults,
     log,
     tally: openTally(),
-    scheduler: options.scheduler ?? realTime,
+    scheduler: options.scheduler ?? openEventLoop(),
     weightVersion: () => weightVersion,
     setWeightVersion(version) {
       weightVersion = version
@@ -91,8 +95,10 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     // A client may go at any time; a write to it then is no news.
     response.on('error', () => {})
     void serveRequest(engine, request, response).catch((error: unknown) => {
-      response.destroy(error instanceof Error ? error : new Error(String(error)))
-      throw error
+      // A bug of ours must show on the wire and leave the other requests alone.
+      const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      if (response.headersSent) response.destroy()
+      else sendJson(response, 500, shape.error({ status: 500, message, param: null }))
     })
   })
   const host = options.host ?? '127.0.0.1'
@@ -125,13 +131,4 @@ export function openAnswers(from: AnswersFrom, seed: number): AnswerSource {
   if ('answers' in from) return from.answers
   if ('script' in from) return openScriptAnswers(scriptSchema.parse(from.script), seed)
   return openGeneratorAnswers(from.generator, seed)
-}
-
-const realTime: Scheduler = {
-  clock: { nowMs: () => performance.now(), wallMs: () => Date.now() },
-  defer: (turn) => void setImmediate(turn),
-  after(delayMs, turn) {
-    const timer = setTimeout(turn, delayMs)
-    return { cancel: () => clearTimeout(timer) }
-  },
 }

@@ -10,19 +10,19 @@ export type FaultAction =
       readonly does: 'refuse'
       readonly status: number
       readonly message: string
-      readonly retryAfterSeconds?: number
+      readonly headers: Readonly<Record<string, string>>
     }
   | { readonly at: 'generation'; readonly change: (generation: Generation) => Generation }
   | { readonly at: 'bytes'; readonly does: 'garbage' | 'truncate' | 'reset' | 'drip' }
 
 type Fault = { readonly doc: string; readonly action: FaultAction }
 
-const refuse = (status: number, message: string, retryAfterSeconds?: number): FaultAction => ({
+const refuse = (status: number, message: string, headers: Readonly<Record<string, string>> = {}): FaultAction => ({
   at: 'request',
   does: 'refuse',
   status,
   message,
-  ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  headers,
 })
 
 const changeChoices = (change: (choice: GeneratedChoice) => GeneratedChoice): FaultAction => ({
@@ -44,7 +44,7 @@ const MENU = {
   },
   'reset-in-body': { doc: 'The connection is reset after the first half of the body.', action: { at: 'bytes', does: 'reset' } },
   'http-400': { doc: 'Status 400 with an error in the shape of the engine.', action: refuse(400, 'scripted fault: bad request') },
-  'http-429': { doc: 'Status 429 with Retry-After: 1.', action: refuse(429, 'scripted fault: too many requests', 1) },
+  'http-429': { doc: 'Status 429 with Retry-After: 1.', action: refuse(429, 'scripted fault: too many requests', { 'retry-after': '1' }) },
   'http-500': { doc: 'Status 500.', action: refuse(500, 'scripted fault: internal error') },
   'http-503': { doc: 'Status 503.', action: refuse(503, 'scripted fault: unavailable') },
   'garbage-json': { doc: 'Status 200 and a body that is no JSON.', action: { at: 'bytes', does: 'garbage' } },

@@ -1,10 +1,10 @@
 // Qwen3's tokenizer and chat template, loaded once per process: text to ids, ids to bytes, messages to prompt text.
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { Template } from '@huggingface/jinja'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { z } from 'zod'
 import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
+import { compileTemplate } from './chat-template.ts'
 import { openSegmentCache } from './segment-cache.ts'
 import { templateMessages, templateTools } from './template-input.ts'
 
@@ -53,7 +53,7 @@ async function openQwen(): Promise<Qwen> {
   ])
   const config = configSchema.parse(JSON.parse(configText))
   const tokenizer = new Tokenizer(JSON.parse(tokenizerText), config)
-  const template = new Template(config.chat_template)
+  const render = compileTemplate(config.chat_template)
   const endTokenId = tokenizer.token_to_id('<|im_end|>')
   if (endTokenId === undefined) throw new Error('the Qwen3 tokenizer has no <|im_end|>')
   const added = tokenizer.get_added_tokens_decoder()
@@ -75,7 +75,7 @@ async function openQwen(): Promise<Qwen> {
     tokenBytes,
     isSpecial: (id) => added.get(id)?.special === true,
     renderPrompt({ messages, tools, enableThinking, addsGenerationPrompt }) {
-      return template.render({
+      return render({
         messages: templateMessages(messages),
         ...(tools.length === 0 ? {} : { tools: templateTools(tools) }),
         add_generation_prompt: addsGenerationPrompt,

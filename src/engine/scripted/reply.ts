@@ -10,7 +10,7 @@ const DRIP_BYTES = 16
 const DRIP_MS = 5
 
 export function sendJson(response: ServerResponse, status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
-  const body = pythonNanJson(value)
+  const body = jsonText(value)
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)), ...headers })
   response.end(body)
 }
@@ -29,7 +29,7 @@ export async function sendSpoilt(
   response: ServerResponse,
   body: string,
   fault: ByteFault,
-  context: { readonly isStream: boolean; readonly scheduler: Scheduler; readonly signal: AbortSignal },
+  context: { readonly isStream: boolean; readonly scheduler: Scheduler; readonly signal: AbortSignal; readonly cut: () => void },
 ): Promise<void> {
   const bytes = Buffer.from(body, 'utf8')
   const half = bytes.subarray(0, Math.floor(bytes.length / 2))
@@ -48,7 +48,7 @@ export async function sendSpoilt(
       // The half must have left the process, or the reset would overtake it.
       await new Promise<void>((resolve) => response.write(half, () => resolve()))
       await pause(context.scheduler, DRIP_MS, context.signal)
-      reset(response)
+      context.cut()
       return
     case 'drip':
       response.writeHead(200, { 'content-type': type, ...(context.isStream ? {} : { 'content-length': String(bytes.length) }) })
@@ -76,7 +76,7 @@ function pause(scheduler: Scheduler, delayMs: number, signal: AbortSignal): Prom
 const NAN_MARK = '\u0000NaN\u0000'
 
 /** JSON as Python's default encoder writes it: NaN is a bare word, which JavaScript would write as null. */
-export function pythonNanJson(value: unknown): string {
+export function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, each) => (typeof each === 'number' && Number.isNaN(each) ? NAN_MARK : each))
   return text.replaceAll(JSON.stringify(NAN_MARK), 'NaN')
 }

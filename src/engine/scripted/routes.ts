@@ -1,12 +1,14 @@
 // The engine's routes beside chat completions: models, health, tokenizer, pause, weight version, and the faults desk.
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
-import { type ChatEngine, errorBody } from './chat.ts'
+import type { ShapeName } from '../wire/shape.ts'
+import type { ChatEngine } from './chat.ts'
 import { FAULT_NAMES, FAULTS, faultPlanSchema } from './faults.ts'
 import { sglangMetrics, vllmMetrics } from './metrics.ts'
+import { renderRequest } from './prompt.ts'
 import { unsupportedPart } from './template-input.ts'
 
-export type ServedEngine = ChatEngine & { setWeightVersion(version: string): void }
+export type ServedEngine = ChatEngine & { readonly shapeName: ShapeName; setWeightVersion(version: string): void }
 
 export type Reply = { readonly status: number; readonly json: unknown } | { readonly status: number; readonly text: string }
 
@@ -24,14 +26,14 @@ const ok = (json: unknown): Reply => ({ status: 200, json })
 const empty: Reply = { status: 200, text: '' }
 const bad = (engine: ServedEngine, message: string, param: string | null): Reply => ({
   status: 400,
-  json: errorBody(engine.shape, 400, message, param),
+  json: engine.shape.error({ status: 400, message, param }),
 })
 
 const COMMON: Readonly<Record<string, Route>> = {
   'GET /health': () => empty,
   'GET /v1/models': ({ engine }) => ok({ object: 'list', data: [modelCard(engine)] }),
   'GET /metrics': ({ engine }) => {
-    const write = engine.shape === 'vllm' ? vllmMetrics : sglangMetrics
+    const write = engine.shapeName === 'vllm' ? vllmMetrics : sglangMetrics
     return { status: 200, text: write(engine.model, engine.tally.totals(), engine.batch.counts()) }
   },
   'POST /tokenize': tokenize,
@@ -105,7 +107,7 @@ const SGLANG: Readonly<Record<string, Route>> = {
 
 /** The answer of a route; 404 for a path this shape of engine does not have. */
 export async function answerRoute(method: string, path: string, input: RouteInput): Promise<Reply> {
-  const route = (input.engine.shape === 'vllm' ? VLLM : SGLANG)[`${method} ${path}`]
+  const route = (input.engine.shapeName === 'vllm' ? VLLM : SGLANG)[`${method} ${path}`]
   return route === undefined ? { status: 404, json: { detail: 'Not Found' } } : route(input)
 }
 
@@ -119,18 +121,18 @@ function modelCard(engine: ServedEngine): object {
     id: engine.model,
     object: 'model',
     created: Math.floor(engine.scheduler.clock.wallMs() / 1000),
-    owned_by: engine.shape,
+    owned_by: engine.shapeName,
     root: engine.model,
     parent: null,
     max_model_len: engine.maxModelLen,
   }
 }
 
-const conversationToTokenize = z.looseObject({
-  messages: chatRequestSchema.shape.messages,
-  tools: chatRequestSchema.shape.tools,
-  add_generation_prompt: z.boolean().default(true),
-  chat_template_kwargs: chatRequestSchema.shape.chat_template_kwargs,
+const conversationToTokenize = chatRequestSchema.pick({
+  messages: true,
+  tools: true,
+  add_generation_prompt: true,
+  chat_template_kwargs: true,
 })
 
 function tokenize({ engine, body }: RouteInput): Reply {
@@ -145,18 +147,12 @@ function textToTokenize(engine: ServedEngine, body: unknown): string | null {
   if (plain.success) return plain.data.prompt
   const chat = conversationToTokenize.safeParse(body)
   if (!chat.success || unsupportedPart(chat.data.messages) !== null) return null
-  const thinking = chat.data.chat_template_kwargs?.enable_thinking
-  return engine.qwen.renderPrompt({
-    messages: chat.data.messages,
-    tools: chat.data.tools ?? [],
-    enableThinking: typeof thinking === 'boolean' ? thinking : null,
-    addsGenerationPrompt: chat.data.add_generation_prompt,
-  })
+  return renderRequest(engine.qwen, chat.data)
 }
 
 function detokenize({ engine, body }: RouteInput): Reply {
   const parsed = z.looseObject({ tokens: z.array(z.int().min(0)) }).safeParse(body)
   if (!parsed.success) return bad(engine, 'tokens must be an array of ids', 'tokens')
   const text = engine.qwen.decode(parsed.data.tokens)
-  return ok(engine.shape === 'vllm' ? { prompt: text } : { text })
+  return ok(engine.shapeName === 'vllm' ? { prompt: text } : { text })
 }

@@ -1,26 +1,26 @@
 // One HTTP request to the engine: its body is read within bounds and it goes to chat or to a route.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errorBody, serveChat } from './chat.ts'
+import { serveChat } from './chat.ts'
 import { sendJson, sendText } from './reply.ts'
 import { answerRoute, type ServedEngine } from './routes.ts'
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 export async function serveRequest(engine: ServedEngine, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const url = new URL(request.url ?? '/', 'http://engine')
+  const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
   const method = request.method ?? 'GET'
   const body = await readBody(request)
   if (body === 'gone') return
   if (!body.ok) {
-    sendJson(response, body.status, errorBody(engine.shape, body.status, body.message, null))
+    sendJson(response, body.status, engine.shape.error({ status: body.status, message: body.message, param: null }))
     return
   }
-  if (method === 'POST' && url.pathname === '/v1/chat/completions') {
+  if (method === 'POST' && path === '/v1/chat/completions') {
     await serveChat(engine, body.value, response)
     return
   }
-  const input = { engine, query: url.searchParams, body: body.value, isLoopback: isLoopback(request) }
-  const reply = await answerRoute(method, url.pathname, input)
+  const input = { engine, query: new URLSearchParams(query), body: body.value, isLoopback: isLoopback(request) }
+  const reply = await answerRoute(method, path, input)
   if ('text' in reply) sendText(response, reply.status, reply.text)
   else sendJson(response, reply.status, reply.json)
 }

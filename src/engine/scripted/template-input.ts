@@ -1,6 +1,6 @@
 // Chat messages and tools as vLLM hands them to the chat template.
 import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
-import { pythonJson } from './python-json.ts'
+import { pythonJson, pythonJsonOf } from './python-json.ts'
 
 type TemplateMessage = {
   readonly role: string
@@ -57,15 +57,17 @@ function argumentsText(value: unknown): string {
   return json.startsWith('"') ? JSON.parse(json) : json
 }
 
-/** A tool in the key order of vLLM's request model, with its nulls. */
-export function templateTools(tools: readonly ChatTool[]): readonly object[] {
-  return tools.map((tool) => ({
-    type: tool.type,
-    function: {
-      name: tool.function.name,
-      description: tool.function.description ?? null,
-      parameters: tool.function.parameters ?? null,
-      ...(tool.function.strict === null || tool.function.strict === undefined ? {} : { strict: tool.function.strict }),
-    },
-  }))
+/** Tools as JSON text, in the key order of vLLM's request model and with its nulls. */
+export function templateTools(tools: readonly ChatTool[]): readonly string[] {
+  return tools.map(({ type, function: { name, description, parameters, strict } }) =>
+    pythonJsonOf({
+      type,
+      function: {
+        name,
+        description: description ?? null,
+        parameters: parameters ?? null,
+        ...(strict === null || strict === undefined ? {} : { strict }),
+      },
+    }),
+  )
 }

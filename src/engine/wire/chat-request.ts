@@ -44,6 +44,8 @@ export const chatRequestSchema = z.looseObject({
   tool_choice: z.unknown().optional(),
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   add_generation_prompt: z.boolean().nullish(),
+  /** SGLang's token-in prompt: it replaces the rendered one. */
+  input_ids: z.array(z.int().min(0)).nullish(),
   return_token_ids: z.boolean().nullish(),
   return_tokens_as_token_ids: z.boolean().nullish(),
   return_prompt_token_ids: z.boolean().nullish(),

@@ -1,5 +1,5 @@
 // Cuts a finished answer into the deltas its tokens would have streamed as.
-import type { AnswerPart, GeneratedChoice, Generation } from './generation.ts'
+import type { AnswerPart, GeneratedChoice } from './generation.ts'
 
 export type ToolCallDelta = {
   readonly index: number
@@ -20,12 +20,12 @@ export type AnswerDelta = {
 
 /** All choices' deltas, the choices interleaved as a batch would sample them. Every choice has at least one delta. */
 export function* answerDeltas(
-  generation: Generation,
+  choices: readonly GeneratedChoice[],
   tokensPerChunk: number,
 ): Generator<{ readonly choice: GeneratedChoice; readonly delta: AnswerDelta }> {
-  const longest = Math.max(1, ...generation.choices.map((choice) => choice.tokens.length))
+  const longest = Math.max(1, ...choices.map((choice) => choice.tokens.length))
   for (let from = 0; from < longest; from += tokensPerChunk) {
-    for (const choice of generation.choices) {
+    for (const choice of choices) {
       if (from === 0 || from < choice.tokens.length) yield { choice, delta: deltaOf(choice, from, from + tokensPerChunk) }
     }
   }

@@ -2,26 +2,36 @@
 import type { ChatRequest } from './chat-request.ts'
 import { type AnswerDelta, answerDeltas } from './deltas.ts'
 import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
-import type { StreamChunk } from './stream.ts'
+import type { Complaint, StreamChunk, WireShape } from './shape.ts'
 
-export function sglangError(status: number, message: string, param: string | null = null): object {
-  return {
-    object: 'error',
-    message,
-    type: status === 404 ? 'NotFoundError' : status < 500 ? 'BadRequestError' : 'InternalServerError',
-    param,
-    code: status,
-  }
+export const sglang: WireShape = {
+  defaultLogprobMode: 'processed',
+  toolCallPrefix: 'call_',
+  complaint,
+  tooLong: ({ limit, prompt, output }) => ({
+    status: 400,
+    message: `Requested token count exceeds the model's maximum context length of ${limit} tokens. You requested a total of ${prompt + output} tokens: ${prompt} tokens from the input messages and ${output} tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.`,
+    param: null,
+  }),
+  error: ({ status, message, param }) => ({ object: 'error', message, type: errorType(status), param, code: status }),
+  completion,
+  chunks,
 }
 
-/** What SGLang answers when a stream is asked for ids, which only its plain answers carry; null when it is not. */
-export function streamRefusal(request: ChatRequest): string | null {
+/** A stream may not be asked for ids, which only plain answers carry. The model's name is not looked at. */
+function complaint(request: ChatRequest): Complaint | null {
   if (request.stream !== true) return null
   const asked = (['return_token_ids', 'return_prompt_token_ids', 'return_meta_info'] as const).filter((field) => request[field] === true)
-  return asked.length === 0 ? null : `${asked.join(', ')} is not supported with stream=true. Please set stream=false.`
+  if (asked.length === 0) return null
+  return { status: 400, message: `${asked.join(', ')} is not supported with stream=true. Please set stream=false.`, param: null }
 }
 
-export function sglangCompletion(generation: Generation, request: ChatRequest): object {
+function errorType(status: number): string {
+  if (status === 404) return 'NotFoundError'
+  return status < 500 ? 'BadRequestError' : 'InternalServerError'
+}
+
+function completion(generation: Generation, request: ChatRequest): object {
   const asksPrompt = request.return_prompt_token_ids === true || request.return_token_ids === true
   return {
     id: generation.id,
@@ -43,7 +53,7 @@ export function sglangCompletion(generation: Generation, request: ChatRequest): 
   }
 }
 
-export function* sglangChunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
+function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
   const base = { id: generation.id, object: 'chat.completion.chunk', created: generation.createdSeconds, model: generation.model }
   for (const choice of generation.choices) {
     const opening = {
@@ -55,7 +65,7 @@ export function* sglangChunks(generation: Generation, request: ChatRequest, toke
     }
     yield { afterTokens: 0, data: { ...base, choices: [opening], usage: null } }
   }
-  for (const { choice, delta } of answerDeltas(generation, tokensPerChunk)) {
+  for (const { choice, delta } of answerDeltas(generation.choices, tokensPerChunk)) {
     const entry = {
       index: choice.index,
       delta: deltaMessage(delta),
@@ -137,11 +147,11 @@ function matchedStop(generation: Generation, choice: GeneratedChoice): string | 
 }
 
 function usageOf(generation: Generation): object {
-  const completion = completionTokens(generation)
+  const sampled = completionTokens(generation)
   return {
     prompt_tokens: generation.promptIds.length,
-    total_tokens: generation.promptIds.length + completion,
-    completion_tokens: completion,
+    total_tokens: generation.promptIds.length + sampled,
+    completion_tokens: sampled,
     prompt_tokens_details: null,
     reasoning_tokens: 0,
   }

@@ -2,13 +2,40 @@
 import type { ChatRequest } from './chat-request.ts'
 import { type AnswerDelta, answerDeltas } from './deltas.ts'
 import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
-import type { StreamChunk } from './stream.ts'
+import type { Complaint, StreamChunk, WireShape } from './shape.ts'
 
-export function vllmError(status: number, message: string, param: string | null = null): object {
-  return { error: { message, type: errorType(status), param, code: status } }
+export const vllm: WireShape = {
+  defaultLogprobMode: 'raw',
+  toolCallPrefix: 'chatcmpl-tool-',
+  complaint,
+  tooLong: ({ limit, prompt, output }) =>
+    bad(
+      `This model's maximum context length is ${limit} tokens. However, you requested ${output} output tokens and your prompt contains ${prompt} input tokens, for a total of ${prompt + output} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`,
+      'input_tokens',
+    ),
+  error: ({ status, message, param }) => ({ error: { message, type: errorType(status), param, code: status } }),
+  completion,
+  chunks,
 }
 
-export function vllmCompletion(generation: Generation, request: ChatRequest): object {
+const bad = (message: string, param: string): Complaint => ({ status: 400, message, param })
+
+function complaint(request: ChatRequest, model: string): Complaint | null {
+  if (request.model !== undefined && request.model !== null && request.model !== model) {
+    return { status: 404, message: `The model \`${request.model}\` does not exist.`, param: 'model' }
+  }
+  if (request.stream_options && request.stream !== true)
+    return bad('Stream options can only be defined when `stream=True`.', 'stream_options')
+  if (request.tools?.length === 0)
+    return bad('`tools` must not be an empty array. Either provide at least one tool or omit the field.', 'tools')
+  if (request.top_logprobs && request.logprobs !== true)
+    return bad('when using `top_logprobs`, `logprobs` must be set to true.', 'top_logprobs')
+  if (request.tool_choice && request.tool_choice !== 'none' && !request.tools)
+    return bad('When using `tool_choice`, `tools` must be set.', 'tool_choice')
+  return null
+}
+
+function completion(generation: Generation, request: ChatRequest): object {
   const showsIds = request.return_token_ids === true
   return {
     id: generation.id,
@@ -33,7 +60,7 @@ export function vllmCompletion(generation: Generation, request: ChatRequest): ob
 }
 
 /** The chunks in order. Prompt ids come with the first one only; sampled ids as deltas that add up to the whole. */
-export function* vllmChunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
+function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
   const base = {
     id: generation.id,
     object: 'chat.completion.chunk',
@@ -50,7 +77,7 @@ export function* vllmChunks(generation: Generation, request: ChatRequest, tokens
   }))
   const promptIds = showsIds && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}
   yield { afterTokens: 0, data: { ...base, choices: opening, ...promptIds } }
-  for (const { choice, delta } of answerDeltas(generation, tokensPerChunk)) {
+  for (const { choice, delta } of answerDeltas(generation.choices, tokensPerChunk)) {
     yield { afterTokens: delta.to, data: { ...base, choices: [chunkChoice(choice, delta, request)] } }
   }
   if (request.stream_options?.include_usage === true) {
@@ -98,11 +125,11 @@ function logprobsOf(choice: GeneratedChoice, request: ChatRequest, range: { read
 }
 
 function usageOf(generation: Generation): object {
-  const completion = completionTokens(generation)
+  const sampled = completionTokens(generation)
   return {
     prompt_tokens: generation.promptIds.length,
-    total_tokens: generation.promptIds.length + completion,
-    completion_tokens: completion,
+    total_tokens: generation.promptIds.length + sampled,
+    completion_tokens: sampled,
     prompt_tokens_details: null,
   }
 }

@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest'
+import { openBatch, type PauseMode, type Seat } from '../../src/engine/scripted/batch.ts'
+import { openPace } from '../../src/engine/scripted/pace.ts'
+import { openWorld } from '../../src/kernel/world.ts'
+
+const seated = (seat: Seat | 'full' | null): Seat => {
+  if (seat === null || seat === 'full') throw new Error(`no seat: ${seat}`)
+  return seat
+}
+
+/** What a promise has come to by now, without waiting for it. */
+function watch<T>(promise: Promise<T>): () => T | 'open' {
+  let state: T | 'open' = 'open'
+  void promise.then((value) => {
+    state = value
+  })
+  return () => state
+}
+
+describe('the pace of a generation', () => {
+  const open = () => {
+    const world = openWorld({ seed: 1 })
+    return { world, pace: openPace(world, { ttftMs: 100, msPerToken: 10 }) }
+  }
+
+  it('has its first token after ttft and every further one after its time', async () => {
+    const { world, pace } = open()
+    const third = watch(pace.reach(3))
+    await world.advance(99)
+    expect(pace.sampled()).toBe(0)
+    await world.advance(1)
+    expect(pace.sampled()).toBe(1)
+    await world.advance(19)
+    expect([pace.sampled(), third()]).toEqual([2, 'open'])
+    await world.advance(1)
+    expect([pace.sampled(), third()]).toEqual([3, 'reached'])
+  })
+
+  it('does not count the time it is frozen', async () => {
+    const { world, pace } = open()
+    const third = watch(pace.reach(3))
+    await world.advance(105)
+    pace.freeze()
+    await world.advance(10_000)
+    expect([pace.sampled(), third()]).toEqual([1, 'open'])
+    pace.thaw()
+    await world.advance(14)
+    expect(third()).toBe('open')
+    await world.advance(1)
+    expect(third()).toBe('reached')
+  })
+
+  it('stops with what it has, and has no more later', async () => {
+    const { world, pace } = open()
+    const end = watch(pace.reach(50))
+    await world.advance(125)
+    pace.stop()
+    await world.advance(1000)
+    expect([end(), pace.sampled()]).toEqual(['stopped', 3])
+    expect(await pace.reach(1)).toBe('stopped')
+  })
+
+  it('needs no timer when nothing takes time', async () => {
+    const pace = openPace(openWorld({ seed: 1 }), { ttftMs: 0, msPerToken: 0 })
+    expect(await pace.reach(1000)).toBe('reached')
+  })
+})
+
+describe('the running batch', () => {
+  const never = new AbortController().signal
+  const settle = () => new Promise((resolve) => setImmediate(resolve))
+  const pace = () => {
+    const world = openWorld({ seed: 1 })
+    return openPace(world, { ttftMs: 1000, msPerToken: 10 })
+  }
+
+  it('lets the next in line in when one leaves, in order of arrival', async () => {
+    const batch = openBatch({ running: 1, waiting: 9 })
+    const first = seated(await batch.enter(never))
+    const second = watch(batch.enter(never))
+    const third = watch(batch.enter(never))
+    await settle()
+    expect([second(), third(), batch.counts()]).toEqual(['open', 'open', { running: 1, waiting: 2 }])
+    first.leave()
+    await settle()
+    expect(second()).not.toBe('open')
+    expect(third()).toBe('open')
+  })
+
+  it('answers full instead of growing', async () => {
+    const batch = openBatch({ running: 1, waiting: 1 })
+    await batch.enter(never)
+    void batch.enter(never)
+    expect(await batch.enter(never)).toBe('full')
+  })
+
+  it('forgets one who left the line', async () => {
+    const batch = openBatch({ running: 1, waiting: 9 })
+    const first = seated(await batch.enter(never))
+    const leaving = new AbortController()
+    const left = batch.enter(leaving.signal)
+    leaving.abort()
+    expect(await left).toBeNull()
+    first.leave()
+    expect(batch.counts()).toEqual({ running: 0, waiting: 0 })
+  })
+
+  it.each<[PauseMode, 'stopped' | 'open']>([
+    ['abort', 'stopped'],
+    ['keep', 'open'],
+    ['wait', 'open'],
+  ])('paused with %s it admits nobody until it is resumed', async (mode, running) => {
+    const batch = openBatch({ running: 9, waiting: 9 })
+    const seat = seated(await batch.enter(never))
+    const generation = pace()
+    seat.attach(generation)
+    const end = watch(generation.reach(1))
+    void batch.pause(mode)
+    const entering = watch(batch.enter(never))
+    await settle()
+    expect([batch.isPaused(), end(), entering()]).toEqual([true, running, 'open'])
+    batch.resume()
+    await settle()
+    expect(batch.isPaused()).toBe(false)
+    expect(entering()).not.toBe('open')
+  })
+
+  it('holds a wait until the last one has left', async () => {
+    const batch = openBatch({ running: 9, waiting: 9 })
+    const [one, two] = [seated(await batch.enter(never)), seated(await batch.enter(never))]
+    const paused = watch(batch.pause('wait').then(() => 'paused'))
+    one.leave()
+    await settle()
+    expect(paused()).toBe('open')
+    two.leave()
+    await settle()
+    expect(paused()).toBe('paused')
+  })
+
+  it('freezes also a generation that gets its pace after the pause began', async () => {
+    const batch = openBatch({ running: 9, waiting: 9 })
+    const seat = seated(await batch.enter(never))
+    void batch.pause('keep')
+    const world = openWorld({ seed: 1 })
+    const generation = openPace(world, { ttftMs: 10, msPerToken: 1 })
+    seat.attach(generation)
+    await world.advance(1000)
+    expect(generation.sampled()).toBe(0)
+  })
+
+  it('settles everybody when it closes', async () => {
+    const batch = openBatch({ running: 1, waiting: 9 })
+    const seat = seated(await batch.enter(never))
+    const generation = pace()
+    seat.attach(generation)
+    const [end, waiting, paused] = [generation.reach(9), batch.enter(never), batch.pause('wait')]
+    batch.close()
+    expect(await Promise.all([end, waiting, paused])).toEqual(['stopped', null, undefined])
+    expect(await batch.enter(never)).toBeNull()
+  })
+})

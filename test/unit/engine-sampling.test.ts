@@ -1,0 +1,187 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Answer } from '../../src/engine/scripted/answers.ts'
+import { cutGeneration, FAULT_NAMES, openFaultDesk } from '../../src/engine/scripted/faults.ts'
+import { loadQwen, type Qwen } from '../../src/engine/scripted/qwen.ts'
+import { type SamplingRequest, sampleChoice } from '../../src/engine/scripted/sampling.ts'
+import { answerDeltas } from '../../src/engine/wire/deltas.ts'
+import { type GeneratedChoice, textOf } from '../../src/engine/wire/generation.ts'
+
+let qwen: Qwen
+beforeAll(async () => {
+  qwen = await loadQwen()
+})
+
+const END = 151_645
+const LONG = '<think>\nHm, é 🤗.\n</think>\n\nGo 🤗 on.\n<tool_call>\n{"name": "bash", "arguments": {"command": "echo 日本"}}\n</tool_call>'
+
+function sample(text: string, changes: Partial<SamplingRequest> = {}, finish: Answer['finish'] = 'stop'): GeneratedChoice {
+  const request: SamplingRequest = {
+    index: 0,
+    maxTokens: 1000,
+    stops: [],
+    temperature: 1,
+    topLogprobs: 0,
+    parsesTools: true,
+    logprobMode: 'raw',
+    seed: 's',
+    toolCallPrefix: 'call_',
+    ...changes,
+  }
+  return sampleChoice(qwen, { text, finish, ttftMs: null, msPerToken: null, variant: null }, request)
+}
+const ids = (choice: GeneratedChoice) => choice.tokens.map((token) => token.id)
+const content = (choice: GeneratedChoice) => textOf(choice.parts, 'content')
+
+describe('sampling an answer', () => {
+  it('is the encoded text and the end token', () => {
+    const choice = sample(LONG)
+    expect(ids(choice)).toEqual([...qwen.encode(LONG), END])
+    expect([choice.finish, content(choice)]).toEqual(['stop', 'Go 🤗 on.'])
+  })
+
+  it.each(['length', 'abort'] as const)('has no end token when it ends by %s', (finish) => {
+    const choice = sample('Hello there.', {}, finish)
+    expect([ids(choice), choice.finish]).toEqual([qwen.encode('Hello there.'), finish])
+  })
+
+  it('is cut at max_tokens: no end token, finish length', () => {
+    const whole = qwen.encode('One two three four.')
+    const fits = sample('One two three four.', { maxTokens: whole.length + 1 })
+    const cut = sample('One two three four.', { maxTokens: whole.length })
+    expect([ids(fits), fits.finish]).toEqual([[...whole, END], 'stop'])
+    expect([ids(cut), cut.finish, content(cut)]).toEqual([whole, 'length', 'One two three four.'])
+    expect(ids(sample('One two three four.', { maxTokens: 2 }))).toEqual(whole.slice(0, 2))
+  })
+
+  it('shows no half characters when it is cut inside one', () => {
+    const choice = sample(' 🤗', { maxTokens: 1 })
+    expect(content(choice)).toBe(' ')
+    expect(choice.tokens[0]?.text).toBe(' \uFFFD')
+  })
+
+  it('hides a stop string and keeps the ids that spelt it', () => {
+    const choice = sample('One two STOP three', { stops: ['never', 'STOP'] })
+    expect([content(choice), choice.finish, choice.matchedStop]).toEqual(['One two ', 'stop', 'STOP'])
+    expect(qwen.decode(ids(choice))).toBe('One two STOP')
+  })
+})
+
+describe('logprobs', () => {
+  const values = (changes: Partial<SamplingRequest>) => sample(LONG.repeat(20), changes).logprobs
+
+  it('are finite float32 numbers below 0, one per token', () => {
+    const choice = sample(LONG.repeat(20))
+    expect(choice.logprobs).toHaveLength(choice.tokens.length)
+    for (const logprob of choice.logprobs) {
+      expect(Number.isFinite(logprob)).toBe(true)
+      expect(logprob).toBeLessThan(0)
+      expect(Math.fround(logprob ?? 0)).toBe(logprob)
+    }
+  })
+
+  it('are the same under the same seed, others under another', () => {
+    expect(values({ seed: 'a' })).toEqual(values({ seed: 'a' }))
+    expect(values({ seed: 'a' })).not.toEqual(values({ seed: 'b' }))
+  })
+
+  it('ignore temperature when raw', () => {
+    expect(values({ temperature: 0.5 })).toEqual(values({ temperature: 1 }))
+  })
+
+  it('follow temperature when processed: colder is surer for a likely token, greedy is as at 1', () => {
+    const at = (temperature: number) => values({ temperature, logprobMode: 'processed' })
+    expect(at(1)).toEqual(values({ temperature: 1 }))
+    expect(at(0)).toEqual(at(1))
+    const [cold, warm] = [at(0.5), at(1)]
+    warm.forEach((logprob, position) => {
+      const likely = (logprob ?? 0) > Math.log(0.5)
+      const surer = (cold[position] ?? 0) > (logprob ?? 0)
+      if ((logprob ?? 0) < -1e-3 && Math.abs((logprob ?? 0) - Math.log(0.5)) > 1e-3) expect(surer).toBe(likely)
+    })
+  })
+
+  it('come with as many alternatives as asked, the sampled token first, less likely ones after', () => {
+    const choice = sample('Hi there.', { topLogprobs: 3 })
+    choice.tokens.forEach((token, position) => {
+      const top = choice.alternatives[position] ?? []
+      expect(top[0]).toEqual({ id: token.id, text: token.text, logprob: choice.logprobs[position] })
+      expect(new Set(top.map((each) => each.id)).size).toBe(3)
+      expect(top.map((each) => each.logprob)).toEqual(top.map((each) => each.logprob).sort((left, right) => right - left))
+    })
+  })
+})
+
+describe('deltas of a streamed answer', () => {
+  it.each([1, 2, 3, 7, 1000])('add up to the whole answer at %i tokens each', (tokensPerChunk) => {
+    const choice = sample(LONG)
+    const deltas = [...answerDeltas([choice], tokensPerChunk)].map((each) => each.delta)
+    const [call] = choice.parts.filter((part) => part.kind === 'tool-call')
+    const calls = deltas.flatMap((delta) => delta.toolCalls)
+    expect(deltas.map((delta) => delta.content).join('')).toBe('Go 🤗 on.')
+    expect(deltas.map((delta) => delta.reasoning).join('')).toBe('Hm, é 🤗.')
+    expect(calls[0]).toMatchObject({ index: 0, id: choice.toolCallIds[0], type: 'function', function: { name: 'bash' } })
+    expect(calls.map((delta) => delta.function.arguments).join('')).toBe(call?.arguments)
+    expect(deltas.flatMap((delta) => ids(choice).slice(delta.from, delta.to))).toEqual(ids(choice))
+    expect(deltas.map((delta) => delta.isLast)).toEqual(deltas.map((_, index) => index === deltas.length - 1))
+  })
+
+  it('gives the whole arguments at the end of a call that was sampled in another spacing', () => {
+    const choice = sample('<tool_call>{"name":"bash","arguments":{"a":[1,2]}}</tool_call>')
+    const calls = [...answerDeltas([choice], 1)].flatMap((each) => each.delta.toolCalls)
+    expect(calls.map((delta) => delta.function.arguments).filter((text) => text !== '')).toEqual(['{"a": [1, 2]}'])
+  })
+})
+
+describe('a generation cut by an abort', () => {
+  it.each([0, 1, 5, 12])('keeps %i tokens and nothing that was not finished by then', (count) => {
+    const choice = sample(LONG, { topLogprobs: 1 })
+    const cut = cutGeneration(choice, count)
+    expect([ids(cut), cut.logprobs, cut.finish]).toEqual([ids(choice).slice(0, count), choice.logprobs.slice(0, count), 'abort'])
+    expect(cut.alternatives).toHaveLength(count)
+    expect(cut.parts.some((part) => part.kind === 'tool-call')).toBe(false)
+    expect('Go 🤗 on.'.startsWith(content(cut) ?? '')).toBe(true)
+    expect('Hm, é 🤗.'.startsWith(textOf(cut.parts, 'reasoning') ?? '')).toBe(true)
+  })
+})
+
+describe('the fault desk', () => {
+  const strikes = (plans: Parameters<typeof openFaultDesk>[0], count: number) => {
+    const desk = openFaultDesk(plans)
+    return Array.from({ length: count }, () => desk.next())
+  }
+
+  it.each([
+    ['every request', [{ fault: 'hang' }], ['hang', 'hang', 'hang', 'hang']],
+    ['a number of times', [{ fault: 'hang', times: 2 }], ['hang', 'hang', null, null]],
+    ['every nth', [{ fault: 'hang', every: 2 }], [null, 'hang', null, 'hang']],
+    ['after some were spared', [{ fault: 'hang', after: 1, times: 1 }], [null, 'hang', null, null]],
+    ['every nth, a number of times', [{ fault: 'hang', every: 2, times: 1 }], [null, 'hang', null, null]],
+    [
+      'the oldest plan first',
+      [
+        { fault: 'hang', times: 1 },
+        { fault: 'abort', times: 2 },
+      ],
+      ['hang', 'abort', 'abort', null],
+    ],
+  ] as const)('strikes %s', (_name, plans, expected) => {
+    expect(strikes(plans, 4)).toEqual(expected)
+  })
+
+  it('strikes no more once it is cleared', () => {
+    const desk = openFaultDesk([{ fault: 'hang' }])
+    desk.set(null)
+    expect([desk.next(), desk.plans()]).toEqual([null, []])
+  })
+
+  it('keeps a bounded number of plans', () => {
+    const desk = openFaultDesk([])
+    for (let plan = 0; plan < 1000; plan += 1) desk.set({ fault: 'hang', after: plan })
+    expect(desk.plans()).toHaveLength(64)
+    expect(desk.plans().at(-1)).toMatchObject({ after: 999 })
+  })
+
+  it('has a menu without doubles', () => {
+    expect(new Set(FAULT_NAMES).size).toBe(FAULT_NAMES.length)
+  })
+})
