@@ -10,7 +10,7 @@ export type ArenaOptions = {
   readonly blockTokens?: number
   /** The bound on the arena's memory. Slabs are made when first needed and kept until `close`. */
   readonly maxSlabs: number
-  /** The leased share of all blocks at which pressure begins. It ends an eighth below. */
+  /** The leased share of all blocks at which pressure begins. It ends with a session, once an eighth less is leased. */
   readonly pressureAt?: number
   /** Told on every change. A refused append is pressure too. Must not throw. */
   readonly onPressure?: (high: boolean) => void

@@ -25,7 +25,7 @@ export type BlockPool = {
   close(): void
 }
 
-/** Pressure ends only well below where it begins, so that one session on the edge does not make READY flap. */
+/** Pressure ends only well below where it begins, and only with a session's end, so that one on the edge does not make READY flap. */
 const EASED_SHARE = 7 / 8
 
 /** Slabs of one thread are counted here and never share an id within the process, so a reader's cache cannot mistake one for another. */
@@ -61,11 +61,6 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
     onPressure(high)
   }
 
-  function watch(): void {
-    if (leased >= highFrom) signal(true)
-    else if (leased < easedBelow) signal(false)
-  }
-
   return {
     blockTokens,
     claim(count) {
@@ -79,7 +74,7 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
       }
       const claimed = count === 0 ? [] : freeBlocks.splice(-count).reverse()
       leased += count
-      watch()
+      if (leased >= highFrom) signal(true)
       return claimed
     },
     free(blocks) {
@@ -89,7 +84,7 @@ export function openBlockPool(options: BlockPoolOptions): BlockPool {
         freeBlocks.push(block)
       }
       leased -= blocks.length
-      watch()
+      if (leased < easedBelow) signal(false)
     },
     slab(id) {
       const slab = slabs.get(id)

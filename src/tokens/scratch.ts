@@ -28,8 +28,8 @@ export function openLogprobScratch(): (source: Float32Array | readonly number[])
   }
 }
 
-// A typed array wraps silently what does not fit, and a wrong token must never be stored. One loop, because `set` and a check after it
-// take twice as long (bench/micro/tokens.ts).
+// A typed array wraps silently what does not fit, and a wrong token must never be stored. One loop: `set` and then a check would read
+// a long prompt twice.
 function copyInt32s(source: readonly number[], into: Int32Array): void {
   for (let index = 0; index < source.length; index++) {
     const id = source[index]

@@ -8,18 +8,18 @@ import { copyIds, copyLogprobs } from './segment.ts'
 import { appendIds, appendLogprobs } from './slab.ts'
 
 /** A call's tokens as the engine reported them. `logprobs` is null when they were unusable, else one per sampled id. */
-export type NewCall = {
+type NewCall = {
   readonly promptIds: Int32Array | readonly number[]
   readonly sampledIds: Int32Array | readonly number[]
   readonly logprobs: Float32Array | readonly number[] | null
 }
 
-export type Appended =
+type Appended =
   | { readonly ok: true; readonly tokens: CallTokens; readonly index: number }
   | { readonly ok: false; readonly error: 'arena-full' }
 
 export type SessionTokens = {
-  /** Stores one call, or nothing at all. Throws on logprobs that do not match the sampled ids and on ids that are no int32. */
+  /** Stores one call, or nothing at all; a call without tokens needs no room. Throws on logprobs that do not match the sampled ids and on ids that are no int32. */
   append(call: NewCall): Appended
   /** Reads into the beginning of `into`, which must be long enough, or into a new array. Throws on an index never appended. */
   readPrompt(index: number, into?: Int32Array): Int32Array

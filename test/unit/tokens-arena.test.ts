@@ -46,6 +46,13 @@ describe('a full arena', () => {
     expect(append([1, 2, 3, 4]).ok).toBe(true)
   })
 
+  it('still numbers a call without tokens, so that a record and its tokens keep the same index', () => {
+    const arena = openArena(SMALL)
+    const session = arena.openSession()
+    expect([fill(session, 4), fill(session, 1)]).toEqual(['stored', 'arena-full'])
+    expect(session.append({ promptIds: [], sampledIds: [], logprobs: null })).toMatchObject({ ok: true, index: 1 })
+  })
+
   it('is what a host without memory looks like', () => {
     const arena = openArena(SMALL)
     vi.stubGlobal(
@@ -124,6 +131,8 @@ describe('pressure', () => {
     const { arena, heard } = openWatched()
     const refused = arena.openSession()
     expect(fill(refused, 21, 1)).toBe('arena-full')
+    expect(heard).toEqual([true])
+    expect([fill(refused, 0), fill(arena.openSession(), 1, 1)]).toEqual(['stored', 'stored'])
     expect(heard).toEqual([true])
     refused.close()
     expect(heard).toEqual([true, false])
