@@ -1,0 +1,108 @@
+// The control plane's HTTP server: who may ask, how errors look, and which routes there are.
+import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify } from 'fastify'
+import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
+import type { LedgerCommand } from '../actors/ledger/protocol.ts'
+import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
+import type { GatewayId } from '../contract/ids.ts'
+import type { TaskRequest } from '../contract/task.ts'
+import type { Address } from '../kernel/address.ts'
+import type { Answer, Ask } from '../kernel/ask.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { refuse } from './errors.ts'
+import type { EventFeed } from './events.ts'
+import { nodeRoutes } from './routes/nodes.ts'
+import { sessionRoutes } from './routes/sessions.ts'
+import { taskRoutes } from './routes/tasks.ts'
+import type { ReadResult } from './task-result.ts'
+import { isAuthorized } from './token.ts'
+
+/** A reason why a well-formed task cannot run on this node; `path` leads to the field. */
+export type TaskProblem = { readonly path: readonly (string | number)[]; readonly message: string }
+
+export type ControlApiOptions = {
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+  readonly token: string
+  readonly kernel: Pick<Kernel, 'ask' | 'clock'>
+  readonly rolloutServer: Address<RolloutServerCommand>
+  readonly ledger: Address<LedgerCommand>
+  /** Null when that gateway does not answer. */
+  readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
+  readonly readResult: ReadResult
+  /** Unknown harness, evaluator, builder or backend, and what those find wrong with their part. */
+  readonly checkTask: (request: TaskRequest) => readonly TaskProblem[]
+  readonly events: EventFeed
+  readonly limits: { readonly bodyBytes: number; readonly admittedSessions: number }
+  readonly log: FastifyBaseLogger | null
+}
+
+export type ControlApi = {
+  readonly url: string
+  /** Lets go of every reader, then of the port. Idempotent. */
+  close(): Promise<void>
+}
+
+/** What a route file needs: the options, and one way to ask the rollout server. */
+export type RouteContext = ControlApiOptions & {
+  readonly askServer: <R>(make: (ask: Ask<R>) => RolloutServerCommand) => Promise<Answer<R>>
+}
+
+const ASK_DEADLINE_MS = 15_000
+
+export async function openControlApi(options: ControlApiOptions): Promise<ControlApi> {
+  const app = buildControlApi(options)
+  const url = await app.listen({ host: options.host, port: options.port })
+  let closing: Promise<void> | null = null
+  return {
+    url,
+    close() {
+      options.events.close()
+      closing ??= app.close()
+      return closing
+    },
+  }
+}
+
+/** Without a socket: tests inject requests into it. */
+export function buildControlApi(options: ControlApiOptions): FastifyInstance {
+  const app = fastify({
+    bodyLimit: options.limits.bodyBytes,
+    disableRequestLogging: true,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: 256 },
+    ...(options.log === null ? {} : { loggerInstance: options.log }),
+    frameworkErrors: (error, _request, reply) => void refuse(reply, 'bad-request', error.message),
+  })
+  const context: RouteContext = {
+    ...options,
+    askServer: (make) => options.kernel.ask(options.rolloutServer, make, ASK_DEADLINE_MS),
+  }
+  app.removeContentTypeParser('text/plain')
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff')
+    const isOpen = request.routeOptions.url === '/health'
+    if (!isOpen && !isAuthorized(request.headers, options.token)) return refuse(reply, 'token-missing')
+  })
+  app.setNotFoundHandler((request, reply) => refuse(reply, 'route-unknown', `no route ${request.method} ${request.url.split('?')[0]}`))
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    switch (error.code) {
+      case 'FST_ERR_CTP_BODY_TOO_LARGE':
+        return refuse(reply, 'body-too-large', `the request body exceeds ${options.limits.bodyBytes} bytes`)
+      case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+        return refuse(reply, 'not-json')
+      case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+      case 'FST_ERR_CTP_INVALID_JSON_BODY':
+        return refuse(reply, 'invalid', [{ loc: ['body'], msg: `JSON decode error: ${error.message}`, type: 'json_invalid' }])
+      default:
+        if (error.statusCode !== undefined && error.statusCode < 500) return refuse(reply, 'bad-request', error.message)
+        request.log.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a control route failed')
+        return refuse(reply, 'internal')
+    }
+  })
+  taskRoutes(app, context)
+  nodeRoutes(app, context)
+  sessionRoutes(app, context)
+  return app
+}

@@ -1,0 +1,30 @@
+// Every error of the control API: its stable code, its status and what it says when the route has nothing better to say.
+import type { FastifyReply } from 'fastify'
+
+const ERRORS = {
+  'bad-request': { status: 400, detail: 'the request is malformed' },
+  'token-missing': { status: 401, detail: 'the control token is missing or wrong' },
+  'route-unknown': { status: 404, detail: 'no such route' },
+  'task-unknown': { status: 404, detail: 'no such task' },
+  'session-unknown': { status: 404, detail: 'no such session' },
+  'node-unknown': { status: 404, detail: 'no such node' },
+  'task-conflict': { status: 409, detail: 'the task id is taken' },
+  'results-dropped': { status: 410, detail: 'the results are no longer kept' },
+  'body-too-large': { status: 413, detail: 'the request body is too large' },
+  'not-json': { status: 415, detail: 'the body must be application/json' },
+  invalid: { status: 422, detail: 'the request does not have the expected shape' },
+  overloaded: { status: 429, detail: 'the node has admitted as many sessions as it may' },
+  internal: { status: 500, detail: 'internal error' },
+  unavailable: { status: 503, detail: 'the node is starting, stopping or too busy to answer' },
+} as const
+
+export type ErrorCode = keyof typeof ERRORS
+
+/** One problem of a request, in the shape of Pydantic's. */
+export type FieldProblem = { readonly loc: readonly (string | number)[]; readonly msg: string; readonly type: string }
+
+/** Polar's `{detail}`; the code travels in a header, so that the body keeps Polar's shape. */
+export function refuse(reply: FastifyReply, code: ErrorCode, detail: string | readonly FieldProblem[] = ERRORS[code].detail): FastifyReply {
+  if (code === 'token-missing') reply.header('www-authenticate', 'Bearer realm="polar", Basic realm="polar"')
+  return reply.code(ERRORS[code].status).header('x-polar-error', code).type('application/json').send({ detail })
+}

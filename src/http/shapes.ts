@@ -1,0 +1,95 @@
+// The rollout server's views in Polar's words.
+import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
+import type { GatewayView, SessionView, TaskView } from '../actors/rollout-server/protocol.ts'
+
+/** Gateways live in this process: a heartbeat is every answer. Kept for clients that read it. */
+const HEARTBEAT_INTERVAL_SECONDS = 30
+
+export function taskRow(view: TaskView): Readonly<Record<string, unknown>> {
+  return {
+    task_id: view.task,
+    status: view.status,
+    harness: view.harness,
+    model: view.model,
+    num_samples: view.totalSessions,
+    completed_sessions: view.completedSessions,
+    errored_sessions: view.erroredSessions,
+    mean_reward: view.meanReward,
+    mean_traces: view.meanTraces,
+    mean_completions: view.meanCalls,
+    created_at: view.createdAtMs / 1_000,
+    updated_at: view.updatedAtMs / 1_000,
+    source: 'live',
+    delivery: view.delivery,
+    early_stop: earlyStop(view),
+  }
+}
+
+export function sessionRow(view: SessionView): Readonly<Record<string, unknown>> {
+  return {
+    session_id: view.session,
+    task_id: view.task,
+    status: view.status,
+    node_id: view.gateway,
+    attempt: view.attempt,
+    outcome: view.summary?.outcome ?? null,
+    reward: view.summary?.reward ?? null,
+    timing: view.summary?.timing ?? {},
+    error: view.summary?.error ?? null,
+  }
+}
+
+/** `snapshot` is null when the gateway does not answer. */
+export function nodeInfo(view: GatewayView, snapshot: GatewaySnapshot | null, wallMs: number): Readonly<Record<string, unknown>> {
+  const metrics = snapshot?.metrics
+  return {
+    node_id: view.gateway,
+    gateway_url: view.url,
+    max_init_workers: view.limits.maxInitWorkers,
+    max_run_workers: view.limits.maxRunWorkers,
+    max_postrun_workers: view.limits.maxPostrunWorkers,
+    max_ready_sessions: view.limits.maxReadySessions,
+    heartbeat_interval_seconds: HEARTBEAT_INTERVAL_SECONDS,
+    metrics: {
+      init_queue_depth: metrics?.initQueueDepth ?? 0,
+      init_inflight: metrics?.initInflight ?? 0,
+      ready_depth: metrics?.readyDepth ?? 0,
+      run_inflight: metrics?.runInflight ?? 0,
+      postrun_queue_depth: metrics?.postrunQueueDepth ?? 0,
+      postrun_inflight: metrics?.postrunInflight ?? 0,
+    },
+    dispatch_reservations: view.demand,
+    sessions: view.sessions,
+    healthy: view.healthy && snapshot !== null,
+    draining: view.draining,
+    last_heartbeat: snapshot === null ? null : wallMs / 1_000,
+    model_port: snapshot?.modelPort ?? null,
+    replicas: snapshot?.replicas.map(replicaInfo) ?? [],
+  }
+}
+
+function replicaInfo(replica: GatewaySnapshot['replicas'][number]): Readonly<Record<string, unknown>> {
+  return {
+    id: replica.id,
+    url: replica.url,
+    state: replica.state,
+    tier: replica.tier,
+    in_flight: replica.inFlight,
+    waiting: replica.waiting,
+    weight_version: replica.weightVersion,
+    detail: replica.detail,
+  }
+}
+
+function earlyStop({ earlyStop: account }: TaskView): Readonly<Record<string, number>> | null {
+  if (account === null) return null
+  return {
+    threshold: account.threshold,
+    usable: account.usable,
+    finished: account.finished,
+    mean_finished_ms: account.meanFinishedMs,
+    stopped_running: account.stoppedRunning,
+    mean_stopped_ms: account.meanStoppedMs,
+    stopped_waiting: account.stoppedWaiting,
+  }
+}
