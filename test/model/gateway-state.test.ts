@@ -6,7 +6,7 @@ import type { SessionId } from '../../src/contract/ids.ts'
 import { openMailbox } from '../../src/kernel/mailbox.ts'
 import { gatewayLimits, sessionSpec } from '../lib/specs.ts'
 
-type StepMessage = Exclude<GatewayCommand, { type: 'read-gateway' }>
+type StepMessage = Exclude<GatewayCommand, { type: 'read-gateway' | 'session-crashed' }>
 
 /** Plays rollout server and sessions against a gateway; knows only sets and counters. */
 function driver(limits: GatewayLimits) {
@@ -119,7 +119,9 @@ describe('gateway stages', () => {
       maxPostrunWorkers: fc.integer({ min: 1, max: 3 }),
       maxGraderSandboxes: fc.constant(1),
     })
-    const moves = fc.array(fc.tuple(fc.constantFrom('open', 'prepared', 'left', 'closed', 'cancel', 'pressure'), fc.nat(20)), { maxLength: 120 })
+    const moves = fc.array(fc.tuple(fc.constantFrom('open', 'prepared', 'left', 'closed', 'cancel', 'pressure'), fc.nat(20)), {
+      maxLength: 120,
+    })
     fc.assert(
       fc.property(limitsArb, moves, (limits, list) => {
         const gateway = driver(limits)

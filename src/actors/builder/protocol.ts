@@ -32,10 +32,10 @@ export type BuilderCommand =
       readonly timeoutMs: number
       readonly ask: Ask<BuildReply>
     }
-  /** `payload` is what `build` answered, or null when nothing could be built. Applies outcome, reward policy and row weights. */
+  /** `payload` is what `build` answered; it moves with the message. Applies outcome, reward policy and row weights. */
   | {
       readonly type: 'finish'
-      readonly payload: ArrayBuffer | null
+      readonly payload: ArrayBuffer
       readonly facts: ResultFacts
       readonly timeoutMs: number
       readonly ask: Ask<BuildReply>

@@ -20,8 +20,11 @@ export type EvaluatorOptions = {
   readonly teardownMs: number
 }
 
+/** Its line is all it remembers, and whoever stood in it is told `stopped`. */
+const RESTARTS = { max: 5, withinMs: 60_000 }
+
 export function evaluatorActor(options: EvaluatorOptions): ActorSpec<EvaluatorMessage> {
-  return { name: 'evaluator', capacity: 1024, create: (context) => createReceiver(context, options) }
+  return { name: 'evaluator', capacity: 1024, restarts: RESTARTS, create: (context) => createReceiver(context, options) }
 }
 
 function createReceiver(context: ActorContext<EvaluatorMessage>, options: EvaluatorOptions): Receiver<EvaluatorMessage> {

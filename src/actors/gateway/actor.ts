@@ -2,19 +2,27 @@
 import type { GatewayId, SessionId } from '../../contract/ids.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
+import type { Answer } from '../../kernel/ask.ts'
 import { openMailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { ReplicaView } from '../../proxy/boundary.ts'
+import type { ResultFacts } from '../../trajectory/facts.ts'
+import { emptyResult, type Finished } from '../../trajectory/result.ts'
+import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
+import type { SandboxCommand } from '../sandbox/protocol.ts'
 import type { SessionMessage } from '../session/protocol.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySnapshot, SessionSpec } from './protocol.ts'
-import { type GatewayEffect, metricsOf, openGateway, sessionsOf, step } from './state.ts'
+import { type GatewayEffect, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
 
 export type GatewayOptions = {
   readonly gateway: GatewayId
   readonly limits: GatewayLimits
   readonly modelPort: number
   readonly rolloutServer: Address<RolloutServerCommand>
+  readonly ledger: Address<LedgerCommand>
+  readonly sandboxes: Address<SandboxCommand>
+  readonly teardownMs: number
   readonly sessionSpec: (spec: SessionSpec, gateway: Address<GatewayCommand>) => ActorSpec<SessionMessage>
   readonly arena: () => GatewayMetrics['arena']
   readonly replicas: () => Promise<readonly ReplicaView[]>
@@ -27,6 +35,9 @@ type Internal =
       readonly read: Extract<GatewayCommand, { type: 'read-gateway' }>
       readonly replicas: readonly ReplicaView[]
     }
+  | { readonly type: 'record-crash'; readonly spec: SessionSpec; readonly finished: Finished }
+  | { readonly type: 'crash-recorded'; readonly spec: SessionSpec; readonly finished: Finished; readonly result: Answer<Recorded> }
+  | { readonly type: 'crash-cleaned'; readonly spec: SessionSpec }
 
 type Message = GatewayCommand | Internal
 
@@ -104,9 +115,73 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
     }
   }
 
+  /** Ends a session whose actor threw: a masked result, no sandbox left, its place freed; the trainer sees `interrupted`. */
+  function bury(actor: number, error: string): void {
+    const session = [...sessions].find(([, address]) => address.actor === actor)?.[0]
+    const spec = session === undefined ? null : specOf(state, session)
+    if (spec === null) return
+    const facts: ResultFacts = {
+      session: spec.session,
+      task: spec.task,
+      attempt: spec.attempt,
+      node: options.gateway,
+      outcome: 'interrupted',
+      error: `the session's actor failed: ${error}`,
+      timing: {},
+      taskMetadata: spec.request.metadata,
+      agentResult: {},
+      evaluation: null,
+      evaluator: spec.request.evaluator?.strategy ?? null,
+      calls: 0,
+    }
+    sessions.delete(spec.session)
+    recordCrash(spec, emptyResult(facts))
+  }
+
+  function recordCrash(spec: SessionSpec, finished: Finished): void {
+    const { session, task, attempt } = spec
+    const { summary, payload } = finished
+    context.ask<LedgerCommand, Recorded>(
+      options.ledger,
+      (ask) => ({ type: 'record-result', session, task, attempt, summary, payload: payload.slice(0), ask }),
+      options.teardownMs,
+      (result) => ({ type: 'crash-recorded', spec, finished, result }),
+    )
+  }
+
+  function reportCrash({ spec, finished, result }: Extract<Internal, { type: 'crash-recorded' }>): void {
+    const { session, attempt } = spec
+    const isRecorded = result.ok && result.value.type === 'recorded'
+    const offer = isRecorded
+      ? context.tell(options.rolloutServer, { type: 'session-finished', session, attempt, summary: finished.summary })
+      : 'full'
+    if (offer === 'full') {
+      context.after(REOFFER_MS, isRecorded ? { type: 'crash-recorded', spec, finished, result } : { type: 'record-crash', spec, finished })
+      return
+    }
+    context.ask<SandboxCommand, void>(
+      options.sandboxes,
+      (ask) => ({ type: 'stop-attempt', session, attempt, ask }),
+      options.teardownMs,
+      () => ({ type: 'crash-cleaned', spec }),
+    )
+  }
+
   return {
     receive(message: Message): void {
       switch (message.type) {
+        case 'session-crashed':
+          bury(message.actor, message.error)
+          return
+        case 'record-crash':
+          recordCrash(message.spec, message.finished)
+          return
+        case 'crash-recorded':
+          reportCrash(message)
+          return
+        case 'crash-cleaned':
+          context.tell(context.self, { type: 'session-closed', session: message.spec.session })
+          return
         case 'read-gateway':
           context.pipe(
             () => options.replicas(),

@@ -73,6 +73,8 @@ export type GatewayCommand =
   /** The session stopped its sandboxes and reported its result. */
   | { readonly type: 'session-closed'; readonly session: SessionId }
   | { readonly type: 'session-status'; readonly session: SessionId; readonly status: SessionStatus; readonly calls: number }
+  /** A session actor threw: its kernel ended it, and nobody else will report on the session. */
+  | { readonly type: 'session-crashed'; readonly actor: number; readonly error: string }
   | { readonly type: 'arena-pressure'; readonly high: boolean }
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */

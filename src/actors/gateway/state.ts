@@ -58,7 +58,11 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
   return [state, [{ type: 'announce-demand', slots }]]
 }
 
-export function step(state: GatewayState, message: Exclude<GatewayCommand, { type: 'read-gateway' }>, nowMs: number): Step {
+export function step(
+  state: GatewayState,
+  message: Exclude<GatewayCommand, { type: 'read-gateway' | 'session-crashed' }>,
+  nowMs: number,
+): Step {
   switch (message.type) {
     case 'open-session':
       return open(state, message.spec, nowMs)
@@ -101,6 +105,10 @@ export function metricsOf(state: GatewayState): Omit<GatewayMetrics, 'arena'> {
     postrunQueueDepth: inStage('post-run-queued'),
     postrunInflight: inStage('post-run'),
   }
+}
+
+export function specOf(state: GatewayState, session: SessionId): SessionSpec | null {
+  return state.sessions.get(session)?.spec ?? null
 }
 
 export function sessionsOf(state: GatewayState, nowMs: number): readonly GatewaySessionView[] {

@@ -1,13 +1,14 @@
 // Runs the sandbox host's effects against the runtimes. Lives on the control thread: what it starts outlives any gateway thread.
 import { open as openFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ActorContext, ActorSpec, Settled } from '../../kernel/actor.ts'
+import type { SandboxId } from '../../contract/ids.ts'
+import type { ActorContext, ActorSpec, Receiver, Settled } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef } from '../../runtime/runtime.ts'
 import type { SandboxCommand, SandboxFact, StartedSandbox } from './protocol.ts'
-import { noSandboxes, type Operation, type SandboxEffect, type SandboxSignal, step } from './state.ts'
+import { noSandboxes, type Operation, type SandboxEffect, type SandboxSignal, type SandboxState, step } from './state.ts'
 
 export type SandboxHostOptions = {
   /** By backend name; a task with another backend was refused when it was submitted. */
@@ -29,16 +30,20 @@ type Message = SandboxCommand | Internal
 const REOFFER_MS = 50
 
 export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
+  // Outside the receiver: sandboxes do not end with it, so a restart goes on with what is known.
+  const memory: Memory = { state: noSandboxes, processes: new Map() }
   return {
     name: 'sandbox-host',
     capacity: 4096,
-    create: (context) => createReceiver(context, options),
+    restarts: { max: 5, withinMs: 60_000 },
+    create: (context) => createReceiver(context, options, memory),
   }
 }
 
-function createReceiver(context: ActorContext<Message>, options: SandboxHostOptions) {
-  let state = noSandboxes
-  const processes = new Map<string, ProcessRef>()
+type Memory = { state: SandboxState; readonly processes: Map<SandboxId, ProcessRef> }
+
+function createReceiver(context: ActorContext<Message>, options: SandboxHostOptions, memory: Memory): Receiver<Message> {
+  const { processes } = memory
   const stopWaiting = new AbortController()
 
   const runtimeOf = (ref: SandboxRef): Runtime | undefined => options.runtimes.get(ref.backend)
@@ -189,8 +194,8 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
           if (context.tell(message.notify, message.fact) === 'full') context.after(REOFFER_MS, message)
           return
         default: {
-          const [next, effects] = step(state, message)
-          state = next
+          const [next, effects] = step(memory.state, message)
+          memory.state = next
           for (const effect of effects) run(effect)
         }
       }

@@ -9,6 +9,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { Boundary, SamplingPins, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
 import type { Fallible } from '../../runtime/runtime.ts'
+import type { ResultFacts } from '../../trajectory/facts.ts'
+import { emptyResult } from '../../trajectory/result.ts'
 import type { BuilderCommand, BuildReply } from '../builder/protocol.ts'
 import type { EvaluatorCommand, EvaluatorReply } from '../evaluator/protocol.ts'
 import type { GatewayCommand, SessionSpec } from '../gateway/protocol.ts'
@@ -290,36 +292,16 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   }
 
   function finish(effect: Extract<SessionEffect, { type: 'finish' }>): void {
-    const exit = effect.ended?.exit ?? null
+    const facts = factsOf(spec, options.node, effect)
+    const { payload } = effect
+    if (payload === null) {
+      // Nothing to compute, and nobody to ask: this result must not depend on the part that may have failed.
+      context.after(0, { type: 'finished', result: { ok: true, value: { type: 'finished', ...emptyResult(facts) } } })
+      return
+    }
     context.ask<BuilderCommand, BuildReply>(
       peers.builder,
-      (ask) => ({
-        type: 'finish',
-        payload: effect.payload,
-        facts: {
-          session: spec.session,
-          task: spec.task,
-          attempt: spec.attempt,
-          node: options.node,
-          outcome: effect.outcome,
-          error: effect.error,
-          timing: effect.timing,
-          taskMetadata: spec.request.metadata,
-          agentResult: {
-            status: effect.outcome === 'completed' ? 'completed' : effect.outcome === 'agent_timeout' ? 'timeout' : 'failed',
-            return_code: exit?.type === 'exited' ? exit.code : null,
-            signal: exit?.type === 'signalled' ? exit.signal : null,
-            ...(effect.error === null ? {} : { error: effect.error }),
-            ...(effect.outcome === 'agent_timeout' ? { timeout_source: 'agent', timeout_stage: 'exec' } : {}),
-            runtime_notes: effect.notes,
-          },
-          evaluation: effect.evaluation,
-          evaluator: spec.request.evaluator?.strategy ?? null,
-          calls: effect.calls,
-        },
-        timeoutMs: budgets.buildMs,
-        ask,
-      }),
+      (ask) => ({ type: 'finish', payload, facts, timeoutMs: budgets.buildMs, ask }),
       budgets.buildMs + budgets.teardownMs,
       (result) => ({ type: 'finished', result }),
     )
@@ -332,6 +314,33 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
       // Ended from outside (the thread is closing): nobody will read the calls, so the door goes with the session.
       door?.close()
     },
+  }
+}
+
+function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
+  const { outcome, error } = effect
+  const exit = effect.ended?.exit ?? null
+  const isTimeout = outcome === 'agent_timeout'
+  return {
+    session: spec.session,
+    task: spec.task,
+    attempt: spec.attempt,
+    node,
+    outcome,
+    error,
+    timing: effect.timing,
+    taskMetadata: spec.request.metadata,
+    agentResult: {
+      status: outcome === 'completed' ? 'completed' : isTimeout ? 'timeout' : 'failed',
+      return_code: exit?.type === 'exited' ? exit.code : null,
+      signal: exit?.type === 'signalled' ? exit.signal : null,
+      ...(error === null ? {} : { error }),
+      ...(isTimeout ? { timeout_source: 'agent', timeout_stage: 'exec' } : {}),
+      runtime_notes: effect.notes,
+    },
+    evaluation: effect.evaluation,
+    evaluator: spec.request.evaluator?.strategy ?? null,
+    calls: effect.calls,
   }
 }
 
