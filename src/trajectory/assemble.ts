@@ -6,6 +6,7 @@ import { trainedTokensOf, weighRows } from './accounting.ts'
 import type { Builder, BuilderInput, BuilderOutput } from './builder.ts'
 import { parseRewards } from './config.ts'
 import { describeViolation, findViolation } from './invariants.ts'
+import { buildPrefixMerging } from './prefix-merging.ts'
 
 /** Of the metadata written here; raised when a key changes its meaning. */
 const SCHEMA_VERSION = 1
@@ -26,11 +27,12 @@ export function assemble(input: BuilderInput, spec: StrategySpec, builder: Build
   let output: BuilderOutput
   try {
     output = builder(input, spec.config)
+    const isPolar = builder === buildPrefixMerging && output.metadata.splice === 'polar'
+    const violation = findViolation(input.calls, output.traces, isPolar ? 'polar' : 'strict')
+    if (violation !== null) return { ok: false, error: `builder ${spec.strategy}: ${describeViolation(violation)}` }
   } catch (error) {
     return { ok: false, error: `builder ${spec.strategy} failed: ${error instanceof Error ? error.message : String(error)}` }
   }
-  const violation = findViolation(input.calls, output.traces, output.metadata.splice === 'polar' ? 'polar' : 'strict')
-  if (violation !== null) return { ok: false, error: `builder ${spec.strategy}: ${describeViolation(violation)}` }
 
   const own = {
     session_id: input.sessionId,
