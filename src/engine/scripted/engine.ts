@@ -22,7 +22,9 @@ export type AnswersFrom =
   /** A source shared by several engines: replicas of one model draw from one bag. */
   | { readonly answers: AnswerSource }
 
-export type ScriptedEngineOptions = AnswersFrom & {
+export type ScriptedEngineOptions = AnswersFrom & EngineSettings
+
+export type EngineSettings = {
   /** 0, the default, takes a free one. */
   readonly port?: number
   readonly host?: string
