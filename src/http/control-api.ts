@@ -1,5 +1,5 @@
 // The control plane's HTTP server: who may ask, how errors look, and which routes there are.
-import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify } from 'fastify'
+import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify, LogController } from 'fastify'
 import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
 import type { LedgerCommand } from '../actors/ledger/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
@@ -68,7 +68,7 @@ export async function openControlApi(options: ControlApiOptions): Promise<Contro
 export function buildControlApi(options: ControlApiOptions): FastifyInstance {
   const app = fastify({
     bodyLimit: options.limits.bodyBytes,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 256 },

@@ -1,0 +1,185 @@
+// A control plane without sockets: the real rollout server, ledger and API, with gateways that the test plays.
+import type { FastifyInstance } from 'fastify'
+import { callbackOutbox } from '../../src/actors/callback/actor.ts'
+import type { CallbackMessage } from '../../src/actors/callback/state.ts'
+import type { GatewayCommand, GatewaySnapshot, SessionSpec } from '../../src/actors/gateway/protocol.ts'
+import { memoryLedger } from '../../src/actors/ledger/actor.ts'
+import type { LedgerCommand, Recorded } from '../../src/actors/ledger/protocol.ts'
+import { rolloutServer } from '../../src/actors/rollout-server/actor.ts'
+import type { RolloutServerCommand } from '../../src/actors/rollout-server/protocol.ts'
+import { gatewayId, type SessionId } from '../../src/contract/ids.ts'
+import type { Outcome } from '../../src/contract/outcome.ts'
+import { buildControlApi, type ControlApiOptions } from '../../src/http/control-api.ts'
+import { openEventFeed } from '../../src/http/events.ts'
+import { openResultReader, taskResultRenderer } from '../../src/http/task-result.ts'
+import { type Address, threadId } from '../../src/kernel/address.ts'
+import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
+import { openKernel } from '../../src/kernel/machine.ts'
+import { renderSession, toBytes } from '../../src/trajectory/render.ts'
+import { emptyResult } from '../../src/trajectory/result.ts'
+
+export const TOKEN = 'a-token-of-the-test'
+export const GATEWAY = gatewayId('g0')
+const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
+
+export type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
+
+export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
+  const scheduler = openEventLoop()
+  const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler, random: cryptoRandom(), peers: 1 })
+  const events = openEventFeed({ scheduler, boot: 'b', capacity: 100, maxReaders: 2, maxUnsentBytes: 1 << 20, beatMs: 15_000 })
+  const ledger: Address<LedgerCommand> = kernel.spawn(memoryLedger({ maxKeptTasks: 100, maxBytes: 1 << 26, maxCallLogs: 10 }))
+  const readResult = openResultReader({ kernel, ledger, renderResult: async (payload) => new Uint8Array(toBytes(renderSession(payload))) })
+
+  const delivered: Delivered[] = []
+  const reports: string[] = []
+  const callback: Address<CallbackMessage> = kernel.spawn(
+    callbackOutbox({
+      limits: { perTarget: 4, maxAttempts: 3, backoffBaseMs: 1, backoffCapMs: 1, maxRetryAfterMs: 1, deadlineMs: 5_000 },
+      transport: {
+        async post(url, headers, body) {
+          delivered.push({ url, key: headers['idempotency-key'] ?? '', body: JSON.parse(Buffer.from(body).toString()) })
+          return { status: 200, retryAfter: null }
+        },
+        close: async () => undefined,
+      },
+      render: taskResultRenderer(readResult),
+      ledger,
+      rolloutServer: () => server,
+    }),
+  )
+  const server: Address<RolloutServerCommand> = kernel.spawn(
+    rolloutServer({
+      limits: { maxAttempts: 1, maxAdmittedSessions: 20, maxKeptTasks: 100 },
+      ledger,
+      callback,
+      emptyResult,
+      publish: events.publish,
+      report: (detail) => reports.push(detail),
+    }),
+  )
+
+  const held = new Map<SessionId, SessionSpec>()
+  const gateway: Address<GatewayCommand> = kernel.spawn<GatewayCommand>({
+    name: 'gateway',
+    capacity: 64,
+    create: (context) => ({
+      receive(command) {
+        if (command.type === 'open-session') held.set(command.spec.session, command.spec)
+        if (command.type === 'cancel-session') void finish(command.session, 'cancelled')
+        if (command.type === 'read-gateway') context.reply(command.ask, snapshot())
+      },
+    }),
+  })
+  function snapshot(): GatewaySnapshot {
+    return {
+      gateway: GATEWAY,
+      modelPort: 8081,
+      limits: LIMITS,
+      metrics: {
+        initQueueDepth: 1,
+        initInflight: 2,
+        readyDepth: 3,
+        runInflight: 4,
+        postrunQueueDepth: 5,
+        postrunInflight: 6,
+        arena: { allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false },
+      },
+      sessions: [...held.values()].map((spec) => ({
+        session: spec.session,
+        task: spec.task,
+        attempt: spec.attempt,
+        status: 'RUNNING',
+        ageMs: 1,
+        idleMs: 1,
+        calls: 7,
+      })),
+      replicas: [],
+    }
+  }
+  /** What a session actor does at its end: the result becomes durable, then the server is told. */
+  async function finish(session: SessionId, outcome: Outcome): Promise<void> {
+    const spec = held.get(session)
+    if (spec === undefined) throw new Error(`the gateway does not hold ${session}`)
+    held.delete(session)
+    const { payload, summary } = emptyResult({
+      session,
+      task: spec.task,
+      attempt: spec.attempt,
+      node: GATEWAY,
+      outcome,
+      error: null,
+      timing: { e2e_ms: 5 },
+      taskMetadata: spec.request.metadata,
+      agentResult: {},
+      evaluation: null,
+      evaluator: null,
+      calls: 3,
+    })
+    const recorded = await kernel.ask<LedgerCommand, Recorded>(
+      ledger,
+      (ask) => ({ type: 'record-result', task: spec.task, session, attempt: spec.attempt, summary, payload, ask }),
+      1_000,
+    )
+    if (!recorded.ok || recorded.value.type !== 'recorded') throw new Error(`not recorded: ${JSON.stringify(recorded)}`)
+    kernel.tell(server, { type: 'session-finished', session, attempt: spec.attempt, summary })
+  }
+
+  const app: FastifyInstance = buildControlApi({
+    host: '127.0.0.1',
+    port: 0,
+    token: TOKEN,
+    kernel,
+    rolloutServer: server,
+    ledger,
+    readGateway: async (id) => {
+      const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
+      return answer.ok && id === GATEWAY ? answer.value : null
+    },
+    readResult,
+    checkTask: (request) =>
+      request.agent.harness === 'shell' ? [] : [{ path: ['agent', 'harness'], message: `unknown harness ${request.agent.harness}` }],
+    events,
+    limits: { bodyBytes: 4_096, admittedSessions: 20 },
+    log: null,
+    ...overrides,
+  })
+  return {
+    app,
+    kernel,
+    server,
+    events,
+    held,
+    delivered,
+    reports,
+    finish,
+    startGateway(demand: number) {
+      kernel.tell(server, {
+        type: 'gateway-started',
+        gateway: GATEWAY,
+        address: gateway,
+        url: 'http://127.0.0.1/gateways/g0',
+        limits: LIMITS,
+      })
+      kernel.tell(server, { type: 'demand', gateway: GATEWAY, slots: demand })
+    },
+    async call(method: 'GET' | 'POST' | 'DELETE', url: string, body?: unknown, headers: Readonly<Record<string, string>> = {}) {
+      const reply = await app.inject({
+        method,
+        url,
+        headers: { authorization: `Bearer ${TOKEN}`, ...headers },
+        ...(body === undefined ? {} : { payload: body as object }),
+      })
+      return { status: reply.statusCode, headers: reply.headers, body: reply.body === '' ? null : JSON.parse(reply.body) }
+    },
+    async close() {
+      events.close()
+      await app.close()
+      await kernel.close()
+    },
+  }
+}
+
+export function task(id: string, overrides: Record<string, unknown> = {}): Record<string, unknown> {
+  return { task_id: id, instruction: 'do it', agent: { harness: 'shell' }, ...overrides }
+}
