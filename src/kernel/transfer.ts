@@ -21,7 +21,7 @@ export function buffersIn(message: unknown): readonly ArrayBuffer[] {
 }
 
 function fieldsOf(value: object): readonly unknown[] {
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer || value instanceof SharedArrayBuffer) return NOTHING
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return NOTHING
   if (Array.isArray(value)) return value[0] instanceof ArrayBuffer ? value : NOTHING
   return Object.values(value)
 }

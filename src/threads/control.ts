@@ -1,0 +1,81 @@
+// The control thread's actors put together: sandbox host, callback outbox, rollout server.
+import { callbackOutbox } from '../actors/callback/actor.ts'
+import type { CallbackLimits } from '../actors/callback/state.ts'
+import type { CallbackTransport } from '../actors/callback/transport.ts'
+import type { LedgerCommand } from '../actors/ledger/protocol.ts'
+import { rolloutServer } from '../actors/rollout-server/actor.ts'
+import type { ServerLimits } from '../actors/rollout-server/entries.ts'
+import type { NodeEvent, RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
+import { sandboxHost } from '../actors/sandbox/actor.ts'
+import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
+import { openResultReader, type ReadResult, taskResultRenderer } from '../http/task-result.ts'
+import type { Address } from '../kernel/address.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { CpuPool } from '../tasks/pool.ts'
+import { emptyResult } from '../trajectory/result.ts'
+
+export type ControlSetup = {
+  readonly server: ServerLimits
+  readonly callback: CallbackLimits
+  readonly logsFolder: string | null
+  readonly tailBytes: number
+  /** For rendering one result as JSON. */
+  readonly renderMs: number
+}
+
+export type ControlOutside = {
+  readonly runtimes: ReadonlyMap<string, Runtime>
+  readonly cpu: CpuPool
+  readonly transport: CallbackTransport
+  readonly publish: (event: NodeEvent) => void
+  readonly log: (event: string, detail: Readonly<Record<string, unknown>>) => void
+}
+
+export type ControlActors = {
+  readonly rolloutServer: Address<RolloutServerCommand>
+  readonly sandboxes: Address<SandboxCommand>
+  readonly readResult: ReadResult
+}
+
+export function openControlActors(
+  kernel: Kernel,
+  setup: ControlSetup,
+  ledger: Address<LedgerCommand>,
+  outside: ControlOutside,
+): ControlActors {
+  const readResult = openResultReader({
+    kernel,
+    ledger,
+    async renderResult(payload) {
+      const rendered = await outside.cpu.run('renderSession', { payload }, { timeoutMs: setup.renderMs, transfer: [payload] })
+      if (!rendered.ok) throw new Error(`${rendered.error}: ${rendered.detail}`)
+      return new Uint8Array(rendered.value.bytes)
+    },
+  })
+  const sandboxes = kernel.spawn(sandboxHost({ runtimes: outside.runtimes, logsFolder: setup.logsFolder, tailBytes: setup.tailBytes }))
+  let server: Address<RolloutServerCommand> | null = null
+  const callback = kernel.spawn(
+    callbackOutbox({
+      limits: setup.callback,
+      transport: outside.transport,
+      render: taskResultRenderer(readResult),
+      ledger,
+      rolloutServer() {
+        if (server === null) throw new Error('the outbox delivered before there was a rollout server')
+        return server
+      },
+    }),
+  )
+  server = kernel.spawn(
+    rolloutServer({
+      limits: setup.server,
+      ledger,
+      callback,
+      emptyResult,
+      publish: outside.publish,
+      report: (detail) => outside.log('rollout-server', { detail }),
+    }),
+  )
+  return { rolloutServer: server, sandboxes, readResult }
+}

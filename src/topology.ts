@@ -1,0 +1,292 @@
+// Which actor lives on which thread: control on the main thread, one thread per gateway, one for the ledger; or all on one.
+import type { GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
+import type { LedgerCommand } from './actors/ledger/protocol.ts'
+import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
+import type { SandboxCommand } from './actors/sandbox/protocol.ts'
+import type { GatewayId } from './contract/ids.ts'
+import { type Address, threadId } from './kernel/address.ts'
+import type { Ask } from './kernel/ask.ts'
+import type { Random, Scheduler } from './kernel/clock.ts'
+import { type Drain, type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
+import type { Kernel } from './kernel/kernel.ts'
+import { openKernel } from './kernel/machine.ts'
+import { openPairWire } from './kernel/pair-wire.ts'
+import { type Supervisor, superviseThread } from './kernel/supervisor.ts'
+import { joinKernel, joinThreads, moduleBeside, type Thread } from './kernel/thread.ts'
+import { type ControlActors, type ControlOutside, type ControlSetup, openControlActors } from './threads/control.ts'
+import { type GatewayOutside, type GatewayPeers, type GatewaySetup, type GatewayThread, openGatewayThread } from './threads/gateway.ts'
+import type { GatewayBoot, GatewayReady } from './threads/gateway-worker.ts'
+import { type LedgerSetup, openLedgerThread } from './threads/ledger.ts'
+
+export type NodeSetup = {
+  readonly control: ControlSetup
+  readonly ledger: LedgerSetup
+  readonly gateways: readonly GatewaySetup[]
+  /** How long a drain waits for running sessions. */
+  readonly drainMs: number
+}
+
+export type NodeOutside = ControlOutside & {
+  readonly scheduler: Scheduler
+  readonly random: Random
+}
+
+/** What an inline node puts in place of sockets and worker threads. */
+export type InlineOutside = NodeOutside & {
+  readonly gateway: (setup: GatewaySetup) => Omit<GatewayOutside, 'log' | 'failed'>
+}
+
+export type PolarNode = ControlActors & {
+  readonly kernel: Kernel
+  readonly ledger: Address<LedgerCommand>
+  /** The model port of each gateway, as bound. */
+  readonly modelPorts: ReadonlyMap<GatewayId, number>
+  readGateway(gateway: GatewayId): Promise<GatewaySnapshot | null>
+  /** Numbered: no new task, then every session to its end. Idempotent. */
+  drain(): Promise<DrainReport>
+  /** Stops every sandbox, thread and actor, whatever still runs. Idempotent. */
+  close(): Promise<void>
+  /** Brings about a fault in a gateway's thread; for tests. */
+  inject(gateway: GatewayId, fault: string): Promise<void>
+}
+
+const CONTROL = threadId('control')
+const LEDGER = threadId('ledger')
+const READ_DEADLINE_MS = 5_000
+const STOP_DEADLINE_MS = 30_000
+/** A thread that leaves a question unanswered for as long as `stats` may take is looked for this often. */
+const WATCH_EVERY_MS = 5_000
+
+/** Real threads. Rejects, with nothing left running, when a thread cannot be started. */
+export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): Promise<PolarNode> {
+  const { scheduler } = outside
+  const kernel = openKernel({ thread: CONTROL, incarnation: 1, scheduler, random: outside.random, peers: setup.gateways.length + 1 })
+  const addresses = new Map<GatewayId, Address<GatewayCommand>>()
+  const modelPorts = new Map<GatewayId, number>()
+  const failures: string[] = []
+  const gateways: Supervisor<GatewayBoot, GatewayReady>[] = []
+
+  let ledger: Address<LedgerCommand> | null = null
+  const ledgerSupervisor = superviseThread<LedgerSetup, Address<LedgerCommand>>({
+    spec: { id: LEDGER, url: moduleBeside('./threads/ledger-worker', import.meta.url), peers: setup.gateways.length + 1 },
+    scheduler,
+    async start(thread) {
+      await joinKernel(kernel, thread)
+      const booted = await thread.boot(setup.ledger)
+      if (!booted.ok) throw failed(failures, `the ledger thread did not boot: ${booted.message}`)
+      ledger = booted.value
+    },
+    // An in-memory ledger that died took the truth with it: nothing may go on as if it had not.
+    restarts: { max: 0, withinMs: 1 },
+    onLost: (exit) => outside.log('ledger-lost', { error: exit.error?.message ?? `exit code ${exit.code}` }),
+  })
+  if (!(await ledgerSupervisor.started) || ledger === null) {
+    await kernel.close()
+    throw new Error(failures.join('; ') || 'the ledger thread did not start')
+  }
+  const ledgerAddress: Address<LedgerCommand> = ledger
+  const control = openControlActors(kernel, setup.control, ledgerAddress, outside)
+  const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger: ledgerAddress }
+
+  for (const gatewaySetup of setup.gateways) {
+    const id = gatewaySetup.gateway
+    gateways.push(
+      superviseThread<GatewayBoot, GatewayReady>({
+        spec: { id: threadId(`gateway/${id}`), url: moduleBeside('./threads/gateway-worker', import.meta.url), peers: 2 },
+        scheduler,
+        watch: { everyMs: WATCH_EVERY_MS },
+        async start(thread: Thread<GatewayBoot, GatewayReady>) {
+          await joinKernel(kernel, thread)
+          await joinThreads(thread, ledgerSupervisor.thread)
+          const booted = await thread.boot({ setup: gatewaySetup, peers, drainMs: setup.drainMs })
+          if (!booted.ok) throw failed(failures, `gateway ${id} did not boot: ${booted.message}`)
+          addresses.set(id, booted.value.address)
+          modelPorts.set(id, booted.value.modelPort)
+          announce(kernel, control, gatewaySetup, booted.value)
+        },
+        onLost(exit) {
+          outside.log('gateway-lost', { gateway: id, error: exit.error?.message ?? `exit code ${exit.code}` })
+          addresses.delete(id)
+          void kernel.tell(control.sandboxes, { type: 'gateway-lost', gateway: id })
+          void kernel.tell(control.rolloutServer, { type: 'gateway-lost', gateway: id })
+        },
+      }),
+    )
+  }
+  const started = await Promise.all(gateways.map((gateway) => gateway.started))
+
+  const drain = nodeDrain(
+    kernel,
+    control,
+    setup,
+    gateways.map((gateway, index) => ({
+      name: `gateway ${setup.gateways[index]?.gateway}`,
+      deadlineMs: setup.drainMs + STOP_DEADLINE_MS,
+      async run() {
+        const answer = await gateway.thread.drain()
+        if (!answer.ok) throw new Error(answer.message)
+        const behind = answer.value.steps.find((step) => !step.ok)
+        if (behind !== undefined) throw new Error(behind.error ?? 'not drained')
+      },
+    })),
+  )
+  let closing: Promise<void> | null = null
+  const node: PolarNode = {
+    ...control,
+    kernel,
+    ledger: ledgerAddress,
+    modelPorts,
+    readGateway: (gateway) => readGateway(kernel, addresses.get(gateway)),
+    drain: () => drain.run(),
+    close() {
+      closing ??= (async () => {
+        await stopSandboxes(kernel, control)
+        for (const gateway of gateways) {
+          // Whoever wants running sessions to end first drains before closing.
+          await gateway.thread.stop()
+          await gateway.close()
+        }
+        await ledgerSupervisor.close()
+        await kernel.close()
+        await outside.cpu.close()
+        await outside.transport.close()
+      })()
+      return closing
+    },
+    async inject(gateway, fault) {
+      const index = setup.gateways.findIndex((each) => each.gateway === gateway)
+      await gateways[index]?.thread.inject(fault)
+    },
+  }
+  if (started.includes(false)) {
+    await node.close()
+    throw new Error(failures.join('; ') || 'a gateway thread did not start')
+  }
+  return node
+}
+
+/** Every actor on the calling thread, joined by the same links: for tests, debugging and as a baseline. */
+export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): Promise<PolarNode> {
+  const { scheduler, random } = outside
+  const kernelOf = (thread: string, peers: number): Kernel =>
+    openKernel({ thread: threadId(thread), incarnation: 1, scheduler, random, peers })
+  const kernel = kernelOf('control', setup.gateways.length + 1)
+  const ledgerKernel = kernelOf('ledger', setup.gateways.length + 1)
+  connect(scheduler, kernel, ledgerKernel)
+  const ledger = openLedgerThread(ledgerKernel, setup.ledger)
+  const control = openControlActors(kernel, setup.control, ledger, outside)
+  const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
+  const threads = new Map<GatewayId, GatewayThread>()
+  const kernels: Kernel[] = []
+  for (const gatewaySetup of setup.gateways) {
+    const own = kernelOf(`gateway/${gatewaySetup.gateway}`, 2)
+    kernels.push(own)
+    connect(scheduler, kernel, own)
+    connect(scheduler, ledgerKernel, own)
+    const thread = await openGatewayThread(own, gatewaySetup, peers, {
+      ...outside.gateway(gatewaySetup),
+      log: outside.log,
+      failed: (actor) => outside.log('gateway-failed', { gateway: gatewaySetup.gateway, actor }),
+    })
+    threads.set(gatewaySetup.gateway, thread)
+    announce(kernel, control, gatewaySetup, thread)
+  }
+
+  const drain = nodeDrain(
+    kernel,
+    control,
+    setup,
+    [...threads].map(([id, thread]) => ({
+      name: `gateway ${id}`,
+      deadlineMs: setup.drainMs,
+      async run() {
+        const answer = await kernel.ask<GatewayCommand, void>(thread.address, (ask) => ({ type: 'drain', ask }), setup.drainMs)
+        if (!answer.ok) throw new Error(`the gateway did not drain: ${answer.error}`)
+      },
+    })),
+  )
+  let closing: Promise<void> | null = null
+  return {
+    ...control,
+    kernel,
+    ledger,
+    modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
+    readGateway: (gateway) => readGateway(kernel, threads.get(gateway)?.address),
+    drain: () => drain.run(),
+    close() {
+      closing ??= (async () => {
+        await stopSandboxes(kernel, control)
+        for (const thread of threads.values()) await thread.close()
+        await ledgerKernel.close()
+        await kernel.close()
+        await outside.cpu.close()
+        await outside.transport.close()
+      })()
+      return closing
+    },
+    async inject(_gateway, fault) {
+      throw new Error(`an inline node has no thread to bring about '${fault}' in`)
+    },
+  }
+}
+
+function connect(scheduler: Scheduler, left: Kernel, right: Kernel): void {
+  const wire = openPairWire(scheduler)
+  left.connect(right.thread, wire.left)
+  right.connect(left.thread, wire.right)
+}
+
+function announce(
+  kernel: Kernel,
+  control: ControlActors,
+  setup: GatewaySetup,
+  ready: { readonly address: Address<GatewayCommand>; readonly modelPort: number },
+): void {
+  kernel.tell(control.rolloutServer, {
+    type: 'gateway-started',
+    gateway: setup.gateway,
+    address: ready.address,
+    url: `http://${setup.host}:${ready.modelPort}`,
+    limits: setup.limits,
+  })
+}
+
+/** Admission first, so that every later step only ever has less to do. */
+function nodeDrain(kernel: Kernel, control: ControlActors, setup: NodeSetup, gateways: readonly DrainStep[]): Drain {
+  return openDrain(kernel.scheduler, [
+    {
+      name: 'admission',
+      deadlineMs: READ_DEADLINE_MS,
+      async run() {
+        const answer = await kernel.ask<RolloutServerCommand, void>(
+          control.rolloutServer,
+          (ask: Ask<void>) => ({ type: 'stop-admission', ask }),
+          READ_DEADLINE_MS,
+        )
+        if (!answer.ok) throw new Error(`the rollout server did not answer: ${answer.error}`)
+      },
+    },
+    ...gateways,
+    {
+      name: 'sandboxes',
+      deadlineMs: setup.drainMs,
+      run: () => stopSandboxes(kernel, control),
+    },
+  ])
+}
+
+async function stopSandboxes(kernel: Kernel, control: ControlActors): Promise<void> {
+  const answer = await kernel.ask<SandboxCommand, void>(control.sandboxes, (ask) => ({ type: 'stop-all', ask }), STOP_DEADLINE_MS)
+  if (!answer.ok && answer.error !== 'stopped') throw new Error(`sandboxes did not stop: ${answer.error}`)
+}
+
+async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | undefined): Promise<GatewaySnapshot | null> {
+  if (address === undefined) return null
+  const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), READ_DEADLINE_MS)
+  return answer.ok ? answer.value : null
+}
+
+function failed(failures: string[], problem: string): Error {
+  failures.push(problem)
+  return new Error(problem)
+}
