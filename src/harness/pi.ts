@@ -1,0 +1,141 @@
+// The Pi coding agent in print mode, pointed at the session's Chat Completions route.
+import { z } from 'zod'
+import type { AgentSpec } from '../contract/task.ts'
+import { agentEnvironment, checkEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
+import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
+import { quoted } from './quoting.ts'
+
+/** Where its npm package keeps the program; `scripts/agents.ts pi` installs it. */
+const ENTRY = 'node_modules/@mariozechner/pi-coding-agent/dist/cli.js'
+const KEY_VARIABLE = 'POLAR_MODEL_KEY'
+const DEFAULT_MODEL = 'polar-policy'
+
+const settingsSchema = z.strictObject({
+  thinking: z.enum(['off', 'minimal', 'low', 'medium', 'high', 'xhigh']).optional(),
+  /** Replaces Pi's own system prompt. */
+  system_prompt: z.string().min(1).optional(),
+  append_system_prompt: z.string().min(1).optional(),
+  /** The only tools offered; Pi's default is read, bash, edit, write. An empty list offers none. */
+  tools: z.array(z.string().regex(/^[A-Za-z0-9_.-]+$/)).optional(),
+  /** AGENTS.md and CLAUDE.md, found in the working directory and in every folder above it. */
+  context_files: z.boolean().default(true),
+  max_tokens: z.int().min(1).default(8192),
+  context_window: z.int().min(1).default(262144),
+})
+
+type Settings = z.infer<typeof settingsSchema>
+
+export const piHarness: Harness = {
+  name: 'pi',
+  dialect: 'openai-chat',
+
+  check(agent: AgentSpec): string | null {
+    if (agent.custom_shell !== undefined) return "harness 'pi' takes no agent.custom_shell"
+    if (agent.mcp_servers.length > 0) return "harness 'pi' has no MCP client: remove agent.mcp_servers"
+    if (agent.skills_path != null) return "harness 'pi' takes no agent.skills_path: upload skills to ~/.pi/agent/skills in runtime.prepare"
+    const settings = settingsSchema.safeParse(agent.settings)
+    if (!settings.success) return `agent.settings of harness 'pi': ${z.prettifyError(settings.error)}`
+    return checkEnvironment('agent.env', agent.env)
+  },
+
+  plan(context) {
+    const folder = context.agentFolder('pi')
+    if (folder === null) return { ok: false, error: "the agent CLI 'pi' is not installed on this node: run `node scripts/agents.ts pi`" }
+    if (context.instruction.trim() === '') return { ok: false, error: "harness 'pi' needs an instruction that is not empty" }
+    const settings = settingsSchema.safeParse(context.agent.settings)
+    if (!settings.success) return { ok: false, error: `agent.settings of harness 'pi': ${z.prettifyError(settings.error)}` }
+    const config = `${context.home}/.pi/agent`
+    const env = agentEnvironment(context, {
+      [KEY_VARIABLE]: context.modelKey,
+      PI_CODING_AGENT_DIR: config,
+      PI_OFFLINE: '1',
+      PI_TELEMETRY: '0',
+    })
+    // The instruction is stdin, not an argument: no length limit, and no text that Pi could take for an option or a file name.
+    const words = [quoted(process.execPath), quoted(`${folder}/${ENTRY}`), ...argumentsOf(context, settings.data, config)]
+    return {
+      ok: true,
+      plan: {
+        files: [
+          { path: instructionFile(context), content: context.instruction },
+          { path: `${config}/models.json`, content: JSON.stringify(modelsOf(context, settings.data), null, 2) },
+          // Compaction stays on: it is the agent's own way out of a full context. Retries are the gateway's business, which sees failures first.
+          ...promptFiles(settings.data, config),
+        ],
+        setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }],
+        run: { command: `exec ${words.join(' ')} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' },
+      },
+    }
+  },
+
+  verdict: ({ stdoutTail }) => verdictOf(stdoutTail),
+}
+
+function modelNameOf(context: HarnessContext): string {
+  return context.agent.model_name ?? DEFAULT_MODEL
+}
+
+function argumentsOf(context: HarnessContext, settings: Settings, config: string): readonly string[] {
+  const words = ['-p', '--mode json', '--no-session', '--provider polar', `--model ${quoted(modelNameOf(context))}`]
+  if (settings.thinking !== undefined) words.push(`--thinking ${settings.thinking}`)
+  if (settings.system_prompt !== undefined) words.push(`--system-prompt ${quoted(`${config}/${SYSTEM_PROMPT}`)}`)
+  if (settings.append_system_prompt !== undefined) words.push(`--append-system-prompt ${quoted(`${config}/${APPENDED_PROMPT}`)}`)
+  if (settings.tools !== undefined) words.push(settings.tools.length === 0 ? '--no-tools' : `--tools ${settings.tools.join(',')}`)
+  if (!settings.context_files) words.push('--no-context-files')
+  return words
+}
+
+const SYSTEM_PROMPT = 'polar-system-prompt.md'
+const APPENDED_PROMPT = 'polar-appended-prompt.md'
+
+/** Pi reads a prompt option as a file when one of that name exists. */
+function promptFiles(settings: Settings, config: string): readonly { readonly path: string; readonly content: string }[] {
+  const files: { readonly path: string; readonly content: string }[] = []
+  if (settings.system_prompt !== undefined) files.push({ path: `${config}/${SYSTEM_PROMPT}`, content: settings.system_prompt })
+  if (settings.append_system_prompt !== undefined)
+    files.push({ path: `${config}/${APPENDED_PROMPT}`, content: settings.append_system_prompt })
+  return files
+}
+
+function modelsOf(context: HarnessContext, settings: Settings): unknown {
+  const name = modelNameOf(context)
+  return {
+    providers: {
+      polar: {
+        baseUrl: `${context.modelUrl}/v1`,
+        api: 'openai-completions',
+        // The name of an environment variable, never the key.
+        apiKey: KEY_VARIABLE,
+        compat: {
+          supportsDeveloperRole: false,
+          supportsReasoningEffort: settings.thinking !== undefined,
+          supportsStore: false,
+          maxTokensField: 'max_tokens',
+        },
+        models: [
+          {
+            id: name,
+            name,
+            reasoning: settings.thinking !== undefined && settings.thinking !== 'off',
+            input: ['text'],
+            contextWindow: settings.context_window,
+            maxTokens: settings.max_tokens,
+            cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+          },
+        ],
+      },
+    },
+  }
+}
+
+/**
+ * Pi exits 0 when its last model call failed; only its events tell. They are searched as text: the last line repeats the whole conversation
+ * and may be cut at its front. Inside a JSON string the quotes would be escaped, so a match is a field of an event.
+ */
+function verdictOf(stdoutTail: string): HarnessVerdict {
+  const reasons = [...stdoutTail.matchAll(/"stopReason":"([A-Za-z]+)"/g)]
+  const last = reasons.at(-1)
+  if (last?.[1] !== 'error' && last?.[1] !== 'aborted') return { failed: false }
+  const message = /"errorMessage":"((?:[^"\\]|\\.)*)"/.exec(stdoutTail.slice(last.index))?.[1]
+  return { failed: true, reason: `pi's last model call ended in '${last[1]}'${message === undefined ? '' : `: ${message}`}` }
+}
