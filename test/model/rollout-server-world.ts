@@ -1,12 +1,5 @@
 // The rollout server's step with everything around it played by the test: ledger, gateways, outbox and clock.
 import { expect } from 'vitest'
-import { gatewayId, type GatewayId, sessionId, type SessionId, taskId } from '../../src/contract/ids.ts'
-import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
-import type { SessionSummary } from '../../src/contract/result.ts'
-import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
-import { canonicalDigest } from '../../src/contract/digest.ts'
-import { threadId } from '../../src/kernel/address.ts'
-import type { Ask } from '../../src/kernel/ask.ts'
 import type { CancelReason, SessionSpec } from '../../src/actors/gateway/protocol.ts'
 import {
   emptyServer,
@@ -17,6 +10,13 @@ import {
 } from '../../src/actors/rollout-server/entries.ts'
 import type { NodeEvent, SubmitReply, TaskView } from '../../src/actors/rollout-server/protocol.ts'
 import { step } from '../../src/actors/rollout-server/state.ts'
+import { canonicalDigest } from '../../src/contract/digest.ts'
+import { type GatewayId, gatewayId, type SessionId, sessionId, taskId } from '../../src/contract/ids.ts'
+import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
+import type { SessionSummary } from '../../src/contract/result.ts'
+import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
+import { threadId } from '../../src/kernel/address.ts'
+import type { Ask } from '../../src/kernel/ask.ts'
 
 export const GATEWAY_LIMITS = { maxReadySessions: 4, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
 
@@ -131,7 +131,11 @@ export class ServerWorld {
   answerEnd(works = true) {
     const end = this.ends.shift()
     if (end === undefined) return
-    this.send({ type: 'end-recorded', task: end.task, answer: works ? { ok: true, value: { type: 'recorded' } } : { ok: false, error: 'full' } })
+    this.send({
+      type: 'end-recorded',
+      task: end.task,
+      answer: works ? { ok: true, value: { type: 'recorded' } } : { ok: false, error: 'full' },
+    })
   }
 
   /** Answers every question to the ledger. */

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import type { Answer } from '../../src/engine/scripted/answers.ts'
 import { cutGeneration, FAULT_NAMES, openFaultDesk } from '../../src/engine/scripted/faults.ts'
 import { loadQwen, type Qwen } from '../../src/engine/scripted/qwen.ts'
+import { openRequestLog } from '../../src/engine/scripted/request-log.ts'
 import { type SamplingRequest, sampleChoice } from '../../src/engine/scripted/sampling.ts'
 import { answerDeltas } from '../../src/engine/wire/deltas.ts'
 import { type GeneratedChoice, textOf } from '../../src/engine/wire/generation.ts'
@@ -141,6 +142,32 @@ describe('a generation cut by an abort', () => {
     expect(cut.parts.some((part) => part.kind === 'tool-call')).toBe(false)
     expect('Go 🤗 on.'.startsWith(content(cut) ?? '')).toBe(true)
     expect('Hm, é 🤗.'.startsWith(textOf(cut.parts, 'reasoning') ?? '')).toBe(true)
+  })
+})
+
+describe('the request log', () => {
+  const fill = (limits: { requests: number; promptTokens: number }, prompts: readonly number[]) => {
+    const log = openRequestLog(limits)
+    prompts.forEach((length, at) => {
+      log.open(at, {}, '1').prompted(Array.from({ length }, () => 1))
+    })
+    return log.list().map((request) => request.at)
+  }
+
+  it.each([
+    ['the last requests', { requests: 2, promptTokens: 100 }, [1, 1, 1], [1, 2]],
+    ['only as many as its tokens allow', { requests: 9, promptTokens: 10 }, [6, 6, 4], [1, 2]],
+    ['at least the last one, however long', { requests: 9, promptTokens: 10 }, [6, 50], [1]],
+  ])('keeps %s', (_name, limits, prompts, kept) => {
+    expect(fill(limits, prompts)).toEqual(kept)
+  })
+
+  it('takes no news of a request it no longer keeps', () => {
+    const log = openRequestLog({ requests: 1, promptTokens: 100 })
+    const first = log.open(0, {}, '1')
+    log.open(1, {}, '1')
+    first.prompted([1, 2])
+    expect(log.list()).toMatchObject([{ at: 1, promptTokens: 0 }])
   })
 })
 

@@ -133,7 +133,7 @@ describe('compressed bodies', () => {
       await new Promise((resolve) => setImmediate(resolve))
       await proxy.settle()
     }
-    expect(proxy.generations[0]?.body['messages']).toEqual(HELLO.messages)
+    expect(proxy.generations[0]?.body.messages).toEqual(HELLO.messages)
   })
 })
 

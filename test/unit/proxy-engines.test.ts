@@ -1,0 +1,236 @@
+// Reading engines: tokens that agree, tokens that do not, endings that are no answers, and refusals with a remedy.
+import { describe, expect, it } from 'vitest'
+import type { EngineReply } from '../../src/proxy/engines/engine.ts'
+import { probe } from '../../src/proxy/engines/probe.ts'
+import { sglang } from '../../src/proxy/engines/sglang.ts'
+import type { Connection } from '../../src/proxy/engines/transport.ts'
+import { vllm } from '../../src/proxy/engines/vllm.ts'
+import { type Completion, completionBody } from '../support/proxy-fixture.ts'
+
+const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
+const respond = (body: unknown, status = 200, headers = {}) => ({
+  status,
+  headers,
+  body: encode(typeof body === 'string' ? body : JSON.stringify(body)),
+})
+
+function answered(reply: EngineReply) {
+  if (reply.type !== 'answer') throw new Error(JSON.stringify(reply))
+  return reply
+}
+
+describe('vLLM tokens', () => {
+  it('that agree are taken by position', () => {
+    const { tokens, answer } = answered(vllm.read(respond(completionBody())))
+    expect(tokens).toEqual({ promptIds: [11, 12], sampledIds: [21, 22, 23], logprobs: [-0.5, -0.25, -0.125], error: null })
+    expect(answer.usage).toEqual({ promptTokens: 2, completionTokens: 3, cachedTokens: null })
+  })
+
+  it('count markers and thinking, not the visible text', () => {
+    const message = {
+      role: 'assistant',
+      reasoning: 'R',
+      content: 'A',
+      tool_calls: [{ id: 'x', type: 'function', function: { name: 'f', arguments: '{}' } }],
+    }
+    const { tokens, answer } = answered(
+      vllm.read(respond(completionBody({ message, ids: [1, 2, 3, 4, 5, 6], logprobs: [-1, -1, -1, -1, -1, 0], usage: {} }))),
+    )
+    expect(tokens.error).toBeNull()
+    expect(tokens.sampledIds).toHaveLength(6)
+    expect(answer.message).toEqual({ role: 'assistant', content: 'A', reasoning_content: 'R', tool_calls: message.tool_calls })
+  })
+
+  it.each<{ given: string; completion: Completion; code: string; sampled: number }>([
+    { given: 'no ids', completion: { ids: undefined }, code: 'ids-missing', sampled: 0 },
+    { given: 'null prompt ids', completion: { promptIds: null }, code: 'ids-missing', sampled: 0 },
+    { given: 'ids that are none', completion: { ids: [1, -2, 3] }, code: 'ids-missing', sampled: 0 },
+    { given: 'ids as texts', completion: { ids: ['1', '2', '3'] }, code: 'ids-missing', sampled: 0 },
+    { given: 'ids beyond int32', completion: { ids: [1, 2, 2 ** 31] }, code: 'ids-missing', sampled: 0 },
+    { given: 'an empty prompt', completion: { promptIds: [], usage: {} }, code: 'prompt-empty', sampled: 3 },
+    { given: 'nothing sampled', completion: { ids: [], logprobs: [], usage: {} }, code: 'sampled-empty', sampled: 0 },
+    { given: 'fewer logprobs', completion: { logprobs: [-1, -1] }, code: 'lengths-differ', sampled: 3 },
+    { given: 'more logprobs', completion: { logprobs: [-1, -1, -1, -1] }, code: 'lengths-differ', sampled: 3 },
+    { given: 'ids lost on the way', completion: { ids: [1, 2], logprobs: [-1, -1] }, code: 'lengths-differ', sampled: 2 },
+    { given: 'a prompt that was cut', completion: { promptIds: [11] }, code: 'lengths-differ', sampled: 3 },
+    { given: 'no logprobs', completion: { logprobs: null }, code: 'logprobs-missing', sampled: 3 },
+    { given: 'a null logprob', completion: { logprobs: [-1, null, -1] }, code: 'logprob-not-finite', sampled: 3 },
+    { given: 'a positive logprob', completion: { logprobs: [-1, -1, 0.5] }, code: 'logprob-not-finite', sampled: 3 },
+    { given: 'a logprob in words', completion: { logprobs: [-1, '-1', -1] }, code: 'logprob-not-finite', sampled: 3 },
+  ])('with $given are $code; the answer stands, nothing is padded', ({ completion, code, sampled }) => {
+    const { tokens, answer } = answered(vllm.read(respond(completionBody(completion))))
+    expect(answer.message.content).toBe('Hello.')
+    expect(tokens.error?.code).toBe(code)
+    expect(tokens.logprobs).toBeNull()
+    expect(tokens.sampledIds).toHaveLength(sampled)
+  })
+
+  it('with a bare NaN, as Python writes it, do not cost the agent its answer', () => {
+    const body = JSON.stringify(completionBody({ message: { role: 'assistant', content: 'say "NaN"' } })).replace('-0.25', 'NaN')
+    const { tokens, answer } = answered(vllm.read(respond(body)))
+    expect(answer.message.content).toBe('say "NaN"')
+    expect(tokens.error?.code).toBe('logprob-not-finite')
+  })
+})
+
+describe('an ending', () => {
+  it.each([
+    ['stop', 'stop'],
+    ['length', 'length'],
+    ['tool_calls', 'tool_calls'],
+    ['function_call', 'tool_calls'],
+    ['content_filter', 'content_filter'],
+  ])('%s is the answer %s', (finish, known) => {
+    expect(answered(vllm.read(respond(completionBody({ finish })))).answer.finishReason).toBe(known)
+  })
+
+  it.each([
+    ['abort', 'abort'],
+    [null, 'unknown'],
+    [undefined, 'unknown'],
+    ['error', 'unknown'],
+    ['STOP', 'unknown'],
+  ])('%s is no answer: %s', (finish, finishReason) => {
+    const body = completionBody(finish === undefined ? { finish: null } : { finish })
+    expect(vllm.read(respond(body))).toMatchObject({ type: 'aborted', finishReason, tokens: { sampledIds: [21, 22, 23] } })
+  })
+})
+
+describe('a refusal', () => {
+  it.each([
+    { message: "'max_tokens' or 'max_completion_tokens' is too large: 32000. (32000 > 32768 - 17459).", reason: 'other', fits: 15_309 },
+    {
+      message:
+        "This model's maximum context length is 32768 tokens. However, you requested 45000 tokens (13000 in the messages, 32000 in the completion).",
+      reason: 'other',
+      fits: 19_768,
+    },
+    {
+      message: "This model's maximum context length is 32768 tokens. However, you requested 45000 tokens in the messages.",
+      reason: 'context-overflow',
+      fits: null,
+    },
+    { message: '(5 > 100 - 100) context length', reason: 'context-overflow', fits: null },
+    { message: 'unknown field', reason: 'other', fits: null },
+  ])('$message', ({ message, reason, fits }) => {
+    const nested = vllm.read(respond({ error: { message } }, 400))
+    expect(nested).toMatchObject({ type: 'rejected', status: 400, reason, fittingMaxTokens: fits, message })
+    expect(vllm.read(respond({ object: 'error', message }, 400))).toEqual(nested)
+  })
+
+  it.each([
+    ['3', 3_000],
+    ['', null],
+    ['soon', null],
+  ])('says when to come back: %s', (header, retryAfterMs) => {
+    expect(vllm.read(respond('', 429, { 'retry-after': header }))).toMatchObject({ type: 'rejected', retryAfterMs })
+  })
+
+  it.each([
+    '',
+    'null',
+    '[]',
+    '{}',
+    '{"choices":[]}',
+    '{"choices":[{}]}',
+    '{"choices":[{"message":{"content":5}}]}',
+    '{"choices":[{"message":{"content":"x"',
+  ])('hidden in a status 200 is garbled: %s', (body) => {
+    expect(vllm.read(respond(body)).type).toBe('garbled')
+  })
+})
+
+describe('SGLang', () => {
+  const choice = { message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }
+  it.each([
+    {
+      token_ids: [1, 2],
+      prompt_token_ids: [5],
+      meta_info: {
+        output_token_logprobs: [
+          [-1, 1, null],
+          [-2, 2, null],
+        ],
+        weight_version: 'v7',
+      },
+    },
+    {
+      response_token_ids: [1, 2],
+      prompt_token_ids: [5],
+      logprobs: { content: [{ logprob: -1 }, { logprob: -2 }] },
+      meta_info: { weight_version: 'v7' },
+    },
+  ])('gives ids with the choice, under either name: %#', (fields) => {
+    const reply = answered(sglang.read(respond({ choices: [{ ...choice, ...fields }], usage: {} })))
+    expect(reply.tokens).toEqual({ promptIds: [5], sampledIds: [1, 2], logprobs: [-1, -2], error: null })
+    expect(reply.weightVersion).toBe('v7')
+  })
+
+  it('is asked for everything, and takes token ids as a prompt', () => {
+    const written = sglang.write({
+      prompt: { kind: 'token-ids', ids: [1, 2], messages: [], tools: null },
+      parameters: { top_k: 3 },
+      model: 'p',
+    })
+    expect(written.ok && JSON.parse(written.http.body ?? '')).toMatchObject({
+      input_ids: [1, 2],
+      top_k: 3,
+      model: 'p',
+      stream: false,
+      logprobs: true,
+      return_token_ids: true,
+      return_prompt_token_ids: true,
+      return_meta_info: true,
+    })
+    expect(vllm.write({ prompt: { kind: 'token-ids', ids: [1], messages: [], tools: null }, parameters: {}, model: 'p' }).ok).toBe(false)
+  })
+})
+
+describe('a probe', () => {
+  const connection = (routes: Record<string, ReturnType<typeof respond> | 'refused'>): Connection => ({
+    async send({ path }) {
+      const response = routes[path] ?? respond('', 404)
+      return response === 'refused' ? { ok: false, error: 'refused', detail: 'ECONNREFUSED' } : { ok: true, response }
+    },
+    close: async () => {},
+  })
+  const models = respond({
+    data: [
+      { id: 'other', max_model_len: 1 },
+      { id: 'policy', max_model_len: 8_192 },
+    ],
+  })
+  const chat = '/v1/chat/completions'
+  it.each([
+    {
+      given: 'ids and logprobs',
+      routes: { '/health': respond(''), '/v1/models': models, [chat]: respond(completionBody()) },
+      found: { type: 'serving', tier: 'train', maxModelLen: 8_192, detail: null },
+    },
+    {
+      given: 'a router without /health',
+      routes: { [chat]: respond(completionBody()) },
+      found: { type: 'serving', tier: 'train', maxModelLen: null },
+    },
+    {
+      given: 'no ids',
+      routes: { [chat]: respond(completionBody({ ids: undefined })) },
+      found: { type: 'serving', tier: 'eval', detail: 'ids-missing: token_ids: not an array of token ids' },
+    },
+    { given: 'no logprobs', routes: { [chat]: respond(completionBody({ logprobs: null })) }, found: { type: 'serving', tier: 'eval' } },
+    { given: 'nobody there', routes: { '/health': 'refused' as const }, found: { type: 'unusable', detail: '/health: ECONNREFUSED' } },
+    {
+      given: 'a model still loading',
+      routes: { '/health': respond('', 503), [chat]: respond(completionBody()) },
+      found: { type: 'unusable' },
+    },
+    {
+      given: 'another model',
+      routes: { '/health': respond(''), [chat]: respond({ message: 'no such model' }, 404) },
+      found: { type: 'unusable', detail: 'probe generation: 404 no such model' },
+    },
+    { given: 'an engine that aborts', routes: { [chat]: respond(completionBody({ finish: 'abort' })) }, found: { type: 'unusable' } },
+  ])('finds $given', async ({ routes, found }) => {
+    expect(await probe(vllm, connection(routes), 'policy', new AbortController().signal)).toMatchObject(found)
+  })
+})
