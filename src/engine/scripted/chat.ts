@@ -13,10 +13,10 @@ import type { Tally } from './metrics.ts'
 import { type Latency, openPace, type Pace } from './pace.ts'
 import { readPrompt } from './prompt.ts'
 import type { Qwen } from './qwen.ts'
-import { jsonText, reset, sendJson, sendSpoilt } from './reply.ts'
+import { jsonText, reset, sendJson, sendJsonText, sendSpoilt } from './reply.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
-import { seededHex } from './seeded.ts'
+import { idsDigest, seededHex } from './seeded.ts'
 
 export type ChatEngine = {
   readonly shape: WireShape
@@ -137,16 +137,17 @@ async function answerWhole(job: Job): Promise<void> {
   if (job.signal.aborted) return
   const latencySeconds = (engine.scheduler.clock.nowMs() - job.startedMs) / 1000
   const shown = spoilt({ ...emitted, latencySeconds, weightVersion: engine.weightVersion() }, job.fault)
-  const value = engine.shape.completion(shown, request)
+  const text = jsonText(engine.shape.completion(shown, request), holdsNan(shown))
   job.entry.answered(200)
-  if (job.fault?.at === 'bytes') await sendBytes(job, job.fault.does, jsonText(value), false)
-  else sendJson(response, 200, value)
+  if (job.fault?.at === 'bytes') await sendBytes(job, job.fault.does, text, false)
+  else sendJsonText(response, 200, text)
 }
 
 async function answerStreaming(job: Job): Promise<void> {
   const { engine, response, pace } = job
   const whole = spoilt(job.generation, job.fault)
   const all = [...chunksOf(job, whole)]
+  const eventText = (chunk: StreamChunk) => `data: ${jsonText(chunk.data, holdsNan(whole))}\n\n`
   job.entry.answered(200)
   if (job.fault?.at === 'bytes') {
     record(job, job.generation)
@@ -179,7 +180,7 @@ function chunksOf(job: Job, generation: Generation): Iterable<StreamChunk> {
   return job.engine.shape.chunks(generation, job.request, job.engine.tokensPerChunk)
 }
 
-const eventText = (chunk: StreamChunk): string => `data: ${jsonText(chunk.data)}\n\n`
+const holdsNan = (generation: Generation): boolean => generation.choices.some((choice) => choice.logprobs.some(Number.isNaN))
 
 function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -224,7 +225,7 @@ function generate(
   const conversation = conversationOf(request.messages, request.tools ?? [])
   const serial = engine.tally.nextSerial()
   const answers = Array.from({ length: request.n ?? 1 }, () => engine.answers.answer(conversation, request.seed ?? null))
-  const prompt = seededHex(32, engine.seed, request.seed ?? 'unseeded', promptIds.join(' '))
+  const prompt = seededHex(32, engine.seed, request.seed ?? 'unseeded', idsDigest(promptIds))
   const stops = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? [])
   const choices = answers.map((answer, index) =>
     sampleChoice(engine.qwen, answer, {

@@ -37,6 +37,8 @@ export type EngineSettings = {
   readonly tokensPerChunk?: number
   /** How many requests generate at once; further ones wait in line. */
   readonly concurrency?: number
+  /** How many may wait; one more is answered 503. */
+  readonly waiting?: number
   /** By default as the shape's engine has it: vLLM raw, SGLang processed. */
   readonly logprobMode?: 'raw' | 'processed'
   readonly weightVersion?: string
@@ -58,7 +60,7 @@ export type ScriptedEngine = {
 
 const DEFAULT_MODEL = 'qwen3-scripted'
 const DEFAULT_MAX_MODEL_LEN = 131_072
-const LOGGED_REQUESTS = 4096
+const LOG_LIMITS = { requests: 4096, promptTokens: 4_000_000 }
 const RUNNING_LIMIT = 256
 const WAITING_LIMIT = 4096
 
@@ -67,9 +69,9 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
   const shapeName = options.shape ?? 'vllm'
   const shape = SHAPES[shapeName]
   const seed = options.seed ?? 0
-  const log = openRequestLog(LOGGED_REQUESTS)
+  const log = openRequestLog(LOG_LIMITS)
   const faults = openFaultDesk(options.faults ?? [])
-  const batch = openBatch({ running: options.concurrency ?? RUNNING_LIMIT, waiting: WAITING_LIMIT })
+  const batch = openBatch({ running: options.concurrency ?? RUNNING_LIMIT, waiting: options.waiting ?? WAITING_LIMIT })
   let weightVersion = options.weightVersion ?? 'default'
   const engine: ServedEngine = {
     shape,

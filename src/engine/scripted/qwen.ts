@@ -69,7 +69,11 @@ async function openQwen(): Promise<Qwen> {
     vocabularySize: SPECIAL_TOKEN_FLOOR,
     encode(text) {
       // A turn starts with a special token, at which the tokenizer cuts anyway: turns encode alone as in the whole.
-      return text.split(/(?=<\|im_start\|>)/).flatMap((segment) => cache.get(segment))
+      const ids: number[] = []
+      for (const segment of text.split(/(?=<\|im_start\|>)/)) {
+        for (const id of cache.get(segment)) ids.push(id)
+      }
+      return ids
     },
     decode: (ids) => Buffer.concat(ids.map(tokenBytes)).toString('utf8'),
     tokenBytes,

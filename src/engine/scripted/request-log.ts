@@ -40,9 +40,15 @@ export type RequestLog = {
   list(): readonly EngineRequest[]
 }
 
-/** Keeps the last `limit` requests. */
-export function openRequestLog(limit: number): RequestLog {
+/** Keeps the last requests: at most so many, and of those only as many as have at most so many prompt tokens together. */
+export function openRequestLog(limits: { readonly requests: number; readonly promptTokens: number }): RequestLog {
   const entries: EngineRequest[] = []
+  let promptTokens = 0
+  const trim = () => {
+    while (entries.length > limits.requests || (entries.length > 1 && promptTokens > limits.promptTokens)) {
+      promptTokens -= entries.shift()?.promptTokens ?? 0
+    }
+  }
   return {
     open(at, body, weightVersion) {
       let entry: EngineRequest = {
@@ -60,11 +66,15 @@ export function openRequestLog(limit: number): RequestLog {
         cancelled: false,
       }
       entries.push(entry)
-      if (entries.length > limit) entries.shift()
+      trim()
       const change = (changes: Partial<EngineRequest>) => {
         const index = entries.lastIndexOf(entry)
+        const before = entry.promptTokens
         entry = { ...entry, ...changes }
-        if (index !== -1) entries[index] = entry
+        if (index === -1) return
+        entries[index] = entry
+        promptTokens += entry.promptTokens - before
+        trim()
       }
       return {
         sampled(generated, variant) {

@@ -20,6 +20,11 @@ export function seededHex(characters: number, ...words: readonly (string | numbe
   return createHash('sha256').update(words.join('\u0000')).digest('hex').slice(0, characters)
 }
 
+/** A word that stands for these ids. */
+export function idsDigest(ids: readonly number[]): string {
+  return createHash('sha256').update(Int32Array.from(ids)).digest('hex')
+}
+
 /** A whole number in [low, high]. */
 export function wholeBetween(next: () => number, low: number, high: number): number {
   return low + Math.floor(next() * (high - low + 1))
