@@ -1,0 +1,219 @@
+// The settings as the process uses them: defaults that depend on other keys are filled in, units are milliseconds, paths are absolute.
+import { availableParallelism } from 'node:os'
+import { isAbsolute, resolve } from 'node:path'
+import type { EngineKind } from '../contract/call.ts'
+import { type GatewayId, gatewayId, type ReplicaId, replicaId } from '../contract/ids.ts'
+import type { RuntimeSpec } from '../contract/task.ts'
+import { type ConfigProblem, type Path, type Place, problemAt } from './problems.ts'
+import { type ConfigFile, DEFAULT_NODE, defaultReplica, INERT_KEYS } from './schema.ts'
+
+export type ReplicaConfig = {
+  readonly id: ReplicaId
+  /** Without a trailing slash and without `/v1`. */
+  readonly url: string
+  readonly engine: EngineKind
+  readonly maxInFlight: number
+  readonly maxWaiting: number
+}
+
+export type NodeConfig = {
+  readonly id: GatewayId
+  readonly host: string
+  readonly port: number
+  readonly publicUrl: string | null
+  /** The model name sent to the engine; empty: the one it serves. */
+  readonly modelServed: string
+  readonly maxReadySessions: number
+  readonly maxInitWorkers: number
+  readonly maxRunWorkers: number
+  readonly maxPostrunWorkers: number
+  readonly maxGraderSandboxes: number
+  readonly defaultRuntime: RuntimeSpec | null
+  readonly replicas: readonly ReplicaConfig[]
+}
+
+export type Config = {
+  /** Null when there is no file. */
+  readonly file: string | null
+  readonly dataDir: string
+  readonly control: { readonly host: string; readonly port: number; readonly publicUrl: string | null; readonly tokenFile: string }
+  readonly topology: 'threaded' | 'inline'
+  readonly nodes: readonly NodeConfig[]
+  readonly maxAttempts: number
+  readonly budgets: {
+    readonly initMs: number
+    readonly buildMs: number
+    readonly evaluateMs: number
+    readonly teardownMs: number
+    readonly noModelCallMs: number
+  }
+  readonly gradeTimeouts: boolean
+  readonly cpuThreads: number
+  readonly maxSlabs: number
+  readonly uploadRoots: readonly string[]
+  /** Custom code by name: absolute paths of modules. */
+  readonly modules: { readonly evaluators: Modules; readonly builders: Modules; readonly harnesses: Modules }
+  readonly limits: {
+    readonly bodyBytes: number
+    readonly admittedSessions: number
+    readonly keptTasks: number
+    readonly ledgerBytes: number
+    readonly callLogs: number
+    readonly events: number
+    readonly eventReaders: number
+  }
+  readonly callback: {
+    readonly deadlineMs: number
+    readonly maxAttempts: number
+    readonly perTarget: number
+    readonly backoffBaseMs: number
+    readonly backoffCapMs: number
+  }
+  readonly stream: { readonly commitAfterMs: number; readonly beatMs: number; readonly lingerMs: number }
+  /** Keys that were understood and have no effect here, for the log. */
+  readonly notes: readonly string[]
+}
+
+type Modules = Readonly<Record<string, string>>
+
+export type Overrides = {
+  /** An engine for nodes that name none. */
+  readonly engineUrl?: string
+}
+
+const LOOPBACK = '127.0.0.1'
+const DEFAULT_ENGINE_URL = 'http://127.0.0.1:8000'
+const FIRST_MODEL_PORT = 8081
+
+export function resolveConfig(file: string | null, folder: string, parsed: ConfigFile, overrides: Overrides): Config {
+  const { rollout, polar_node: own } = parsed
+  const absolute = (path: string) => (isAbsolute(path) ? path : resolve(folder, path))
+  const dataDir = absolute(own.data_dir ?? '.polar')
+  const modules = (named: Modules | null | undefined) =>
+    Object.fromEntries(Object.entries(named ?? {}).map(([name, path]) => [name, absolute(path)]))
+  return {
+    file,
+    dataDir,
+    control: {
+      host: rollout.host ?? LOOPBACK,
+      port: rollout.port ?? 8080,
+      publicUrl: rollout.public_url ?? null,
+      tokenFile: absolute(own.control.token_file ?? resolve(dataDir, 'control-token')),
+    },
+    topology: own.topology,
+    nodes: nodesOf(parsed, overrides),
+    maxAttempts: own.max_attempts,
+    budgets: {
+      initMs: own.budgets.init_seconds * 1_000,
+      buildMs: own.budgets.build_seconds * 1_000,
+      evaluateMs: own.budgets.evaluate_seconds * 1_000,
+      teardownMs: own.budgets.teardown_seconds * 1_000,
+      noModelCallMs: own.budgets.no_model_call_seconds * 1_000,
+    },
+    gradeTimeouts: own.grade_timeouts,
+    cpuThreads: own.cpu.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),
+    maxSlabs: own.arena.max_slabs,
+    uploadRoots: (own.upload_roots ?? []).map(absolute),
+    modules: { evaluators: modules(own.evaluators), builders: modules(own.builders), harnesses: modules(own.harnesses) },
+    limits: {
+      bodyBytes: own.limits.body_bytes,
+      admittedSessions: own.limits.admitted_sessions,
+      keptTasks: own.limits.kept_tasks,
+      ledgerBytes: own.limits.ledger_bytes,
+      callLogs: own.limits.call_logs,
+      events: own.limits.events,
+      eventReaders: own.limits.event_readers,
+    },
+    callback: {
+      deadlineMs: own.callback.deadline_seconds * 1_000,
+      maxAttempts: own.callback.max_attempts,
+      perTarget: own.callback.per_target,
+      backoffBaseMs: own.callback.backoff_seconds * 1_000,
+      backoffCapMs: own.callback.backoff_cap_seconds * 1_000,
+    },
+    stream: {
+      commitAfterMs: own.stream.commit_after_seconds * 1_000,
+      beatMs: own.stream.beat_seconds * 1_000,
+      lingerMs: own.stream.linger_seconds * 1_000,
+    },
+    notes: notesOf(parsed),
+  }
+}
+
+/** What the shape of the file alone cannot say: names and ports that clash, and names of nothing. */
+export function conflicts(place: Place, parsed: ConfigFile, config: Config): readonly ConfigProblem[] {
+  const problems: ConfigProblem[] = []
+  const written = parsed.gateway.nodes !== undefined
+  const nodePath = (i: number, key: string): Path => (written ? ['gateway', 'nodes', i, key] : [])
+  const ids = new Map<string, number>()
+  const ports = new Map<number, string>([[config.control.port, 'the control port']])
+  for (const [i, node] of config.nodes.entries()) {
+    const sameId = ids.get(node.id)
+    if (sameId !== undefined) problems.push(problemAt(place, nodePath(i, 'id'), `is already the id of gateway.nodes[${sameId}]`))
+    ids.set(node.id, i)
+    const taken = node.port === 0 ? undefined : ports.get(node.port)
+    if (taken !== undefined) problems.push(problemAt(place, nodePath(i, 'port'), `port ${node.port} is already ${taken}`))
+    ports.set(node.port, `the model port of ${node.id}`)
+  }
+  for (const [name, replicas] of Object.entries(parsed.polar_node.replicas ?? {})) {
+    const path: Path = ['polar_node', 'replicas', name]
+    if (!ids.has(name))
+      problems.push(problemAt(place, path, `no node has this id; there ${ids.size === 1 ? 'is' : 'are'} ${[...ids.keys()].join(', ')}`))
+    const seen = new Set<string>()
+    for (const [i, replica] of replicas.entries()) {
+      if (seen.has(replica.id)) problems.push(problemAt(place, [...path, i, 'id'], 'is already the id of another replica of this node'))
+      seen.add(replica.id)
+    }
+  }
+  if (config.callback.backoffCapMs < config.callback.backoffBaseMs) {
+    problems.push(problemAt(place, ['polar_node', 'callback', 'backoff_cap_seconds'], 'must not be less than backoff_seconds'))
+  }
+  return problems
+}
+
+function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides): readonly NodeConfig[] {
+  const nodes = gateway.nodes ?? [DEFAULT_NODE]
+  return nodes.map((node, i): NodeConfig => {
+    const id = node.id ?? `gateway-${i}`
+    const engine = node.inference.engine ?? 'sglang'
+    const url = node.inference.base_url ?? overrides.engineUrl ?? DEFAULT_ENGINE_URL
+    const listed = own.replicas?.[id]
+    const replicas = listed ?? [defaultReplica(`${id}-replica-0`, url)]
+    return {
+      id: gatewayId(id),
+      host: node.host ?? LOOPBACK,
+      port: node.port ?? FIRST_MODEL_PORT + i,
+      publicUrl: node.public_url ?? null,
+      modelServed: node.model_served,
+      maxReadySessions: own.max_ready_sessions ?? node.max_init_workers + node.max_run_workers,
+      maxInitWorkers: node.max_init_workers,
+      maxRunWorkers: node.max_run_workers,
+      maxPostrunWorkers: node.max_postrun_workers,
+      maxGraderSandboxes: own.max_grader_sandboxes ?? node.max_postrun_workers,
+      defaultRuntime: node.default_runtime ?? null,
+      replicas: replicas.map((replica) => ({
+        id: replicaId(replica.id),
+        url: engineRoot(replica.url),
+        engine: replica.engine ?? engine,
+        maxInFlight: replica.max_in_flight,
+        maxWaiting: replica.max_waiting,
+      })),
+    }
+  })
+}
+
+/** Operators write the base URL with or without `/v1`; the engine's other routes hang off its root. */
+function engineRoot(url: string): string {
+  return url.replace(/\/+$/, '').replace(/\/v1$/, '')
+}
+
+function notesOf(parsed: ConfigFile): readonly string[] {
+  return INERT_KEYS.filter((key) => isWritten(parsed, key.split('.'))).map((key) => `${key.replace('.*', '[]')} has no effect here`)
+}
+
+function isWritten(value: unknown, [part, ...rest]: readonly string[]): boolean {
+  if (part === undefined) return value !== undefined
+  if (value === null || typeof value !== 'object') return false
+  if (part === '*') return Object.values(value).some((member) => isWritten(member, rest))
+  return isWritten(Reflect.get(value, part), rest)
+}

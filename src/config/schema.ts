@@ -1,0 +1,133 @@
+// The shape of polar.yaml: Polar's topology keys, strict, and everything that is ours under `polar_node`.
+import { z } from 'zod'
+import { isIdText } from '../contract/ids.ts'
+import { runtimeSpecSchema } from '../contract/task.ts'
+
+/** A section may be left out, or written with nothing under it; its defaults hold either way. */
+function section<T extends z.core.$ZodLooseShape>(shape: T) {
+  const object = z.strictObject(shape)
+  return object
+    .nullable()
+    .transform((value) => value ?? object.parse({}))
+    .prefault(null)
+}
+
+const id = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
+const host = z.string().min(1)
+const port = z.int().min(0).max(65_535)
+const url = z.url({ protocol: /^https?$/ })
+const seconds = z.number().min(0).max(604_800)
+const count = z.int().min(1).max(1_000_000)
+const engine = z.enum(['sglang', 'vllm'])
+/** Accepted because Polar knows it; nothing here depends on it. */
+const inert = z.unknown()
+
+const replica = z.strictObject({
+  id,
+  url,
+  engine: engine.optional(),
+  max_in_flight: count.default(64),
+  max_waiting: count.default(256),
+})
+
+const node = z.strictObject({
+  id: id.optional(),
+  host: host.optional(),
+  port: port.optional(),
+  public_url: url.optional(),
+  model_served: z.string().default(''),
+  inference: section({ engine: engine.optional(), base_url: url.optional(), scheduler: inert.optional() }),
+  max_init_workers: count.default(4),
+  max_run_workers: count.default(2),
+  max_postrun_workers: count.default(4),
+  default_runtime: runtimeSpecSchema.nullish(),
+  model_pool: inert.optional(),
+})
+
+export const fileSchema = z.strictObject({
+  rollout: section({
+    host: host.optional(),
+    port: port.optional(),
+    public_url: url.optional(),
+    save_dir: inert.optional(),
+    dispatch_poll_interval_seconds: inert.optional(),
+    callback_grace_seconds: inert.optional(),
+    http_max_connections: inert.optional(),
+    http_max_keepalive_connections: inert.optional(),
+    cleanup_max_concurrency: inert.optional(),
+    cleanup_max_attempts: inert.optional(),
+    cleanup_retry_backoff_seconds: inert.optional(),
+  }),
+  gateway: section({
+    heartbeat_interval_seconds: inert.optional(),
+    rollout_server_url: inert.optional(),
+    completion_persistence: inert.optional(),
+    nodes: z.array(node).min(1).max(64).optional(),
+  }),
+  polar_node: section({
+    data_dir: z.string().min(1).optional(),
+    control: section({ token_file: z.string().min(1).optional() }),
+    topology: z.enum(['threaded', 'inline']).default('threaded'),
+    /** INIT + READY of one gateway; by default its init and run workers together. */
+    max_ready_sessions: count.optional(),
+    max_grader_sandboxes: count.optional(),
+    max_attempts: z.int().min(1).max(10).default(2),
+    budgets: section({
+      init_seconds: seconds.default(600),
+      build_seconds: seconds.default(120),
+      evaluate_seconds: seconds.default(1_800),
+      teardown_seconds: seconds.default(60),
+      no_model_call_seconds: seconds.default(300),
+    }),
+    grade_timeouts: z.boolean().default(true),
+    cpu: section({ threads: z.int().min(1).max(256).optional() }),
+    arena: section({ max_slabs: z.int().min(1).max(4_096).default(64) }),
+    replicas: z.record(id, z.array(replica).min(1).max(64)).nullish(),
+    upload_roots: z.array(z.string().min(1)).max(64).nullish(),
+    evaluators: z.record(z.string(), z.string().min(1)).nullish(),
+    builders: z.record(z.string(), z.string().min(1)).nullish(),
+    harnesses: z.record(z.string(), z.string().min(1)).nullish(),
+    limits: section({
+      body_bytes: z.int().min(1_024).max(1_073_741_824).default(33_554_432),
+      /** Each may need a timer and an answer at once; the kernel has places for twice as many. */
+      admitted_sessions: z.int().min(1).max(50_000).default(16_384),
+      kept_tasks: z.int().min(1).max(100_000).default(1_000),
+      ledger_bytes: z.int().min(1_048_576).default(4_294_967_296),
+      call_logs: z.int().min(0).max(1_000_000).default(1_000),
+      events: z.int().min(1).max(1_000_000).default(4_096),
+      event_readers: z.int().min(1).max(1_024).default(32),
+    }),
+    callback: section({
+      deadline_seconds: z.number().positive().max(3_600).default(30),
+      max_attempts: z.int().min(1).max(100).default(10),
+      per_target: z.int().min(1).max(256).default(4),
+      backoff_seconds: z.number().positive().max(3_600).default(1),
+      backoff_cap_seconds: z.number().positive().max(86_400).default(60),
+    }),
+    stream: section({
+      commit_after_seconds: z.number().positive().max(60).default(5),
+      beat_seconds: z.number().positive().max(60).default(10),
+      linger_seconds: seconds.default(20),
+    }),
+  }),
+})
+
+/** The node of a file that lists none. */
+export const DEFAULT_NODE = node.parse({})
+
+export function defaultReplica(replicaId: string, replicaUrl: string) {
+  return replica.parse({ id: replicaId, url: replicaUrl })
+}
+
+export type ConfigFile = z.output<typeof fileSchema>
+
+/** Keys with no effect, as paths; `*` stands for any element. */
+export const INERT_KEYS: readonly string[] = [
+  ...['save_dir', 'dispatch_poll_interval_seconds', 'callback_grace_seconds', 'http_max_connections', 'http_max_keepalive_connections'].map(
+    (key) => `rollout.${key}`,
+  ),
+  ...['cleanup_max_concurrency', 'cleanup_max_attempts', 'cleanup_retry_backoff_seconds'].map((key) => `rollout.${key}`),
+  ...['heartbeat_interval_seconds', 'rollout_server_url', 'completion_persistence'].map((key) => `gateway.${key}`),
+  'gateway.nodes.*.model_pool',
+  'gateway.nodes.*.inference.scheduler',
+]
