@@ -50,6 +50,13 @@ export type PolarNode = ControlActors & {
   inject(gateway: GatewayId, fault: string): Promise<void>
 }
 
+/** An inline node shows its parts: whoever opened it stands outside of every thread at once. */
+export type InlineNode = PolarNode & {
+  /** Control, ledger, then the gateways in the order of the setup. */
+  readonly kernels: readonly Kernel[]
+  readonly gateways: ReadonlyMap<GatewayId, GatewayThread>
+}
+
 const CONTROL = threadId('control')
 const LEDGER = threadId('ledger')
 const READ_DEADLINE_MS = 5_000
@@ -166,7 +173,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
 }
 
 /** Every actor on the calling thread, joined by the same links: for tests, debugging and as a baseline. */
-export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): Promise<PolarNode> {
+export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): Promise<InlineNode> {
   const { scheduler, random } = outside
   const kernelOf = (thread: string, peers: number): Kernel =>
     openKernel({ thread: threadId(thread), incarnation: 1, scheduler, random, peers })
@@ -177,7 +184,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const control = openControlActors(kernel, setup.control, ledger, outside)
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
   const threads = new Map<GatewayId, GatewayThread>()
-  const kernels: Kernel[] = []
+  const kernels: Kernel[] = [kernel, ledgerKernel]
   for (const gatewaySetup of setup.gateways) {
     const own = kernelOf(`gateway/${gatewaySetup.gateway}`, 2)
     kernels.push(own)
@@ -209,6 +216,8 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   return {
     ...control,
     kernel,
+    kernels,
+    gateways: threads,
     ledger,
     modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
     readGateway: (gateway) => readGateway(kernel, threads.get(gateway)?.address),

@@ -11,6 +11,7 @@ import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
 import { openResultReader, type ReadResult, taskResultRenderer } from '../http/task-result.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import { readTail } from '../runtime/output-file.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CpuPool } from '../tasks/pool.ts'
 import { emptyResult } from '../trajectory/result.ts'
@@ -26,6 +27,8 @@ export type ControlSetup = {
 
 export type ControlOutside = {
   readonly runtimes: ReadonlyMap<string, Runtime>
+  /** How the sandbox host reads the end of an agent's output; absent: from this host's files. Simulated processes leave none. */
+  readonly readTail?: typeof readTail
   readonly cpu: CpuPool
   readonly transport: CallbackTransport
   readonly publish: (event: NodeEvent) => void
@@ -53,7 +56,14 @@ export function openControlActors(
       return new Uint8Array(rendered.value.bytes)
     },
   })
-  const sandboxes = kernel.spawn(sandboxHost({ runtimes: outside.runtimes, logsFolder: setup.logsFolder, tailBytes: setup.tailBytes }))
+  const sandboxes = kernel.spawn(
+    sandboxHost({
+      runtimes: outside.runtimes,
+      logsFolder: setup.logsFolder,
+      tailBytes: setup.tailBytes,
+      readTail: outside.readTail ?? readTail,
+    }),
+  )
   let server: Address<RolloutServerCommand> | null = null
   const callback = kernel.spawn(
     callbackOutbox({

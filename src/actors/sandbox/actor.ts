@@ -1,11 +1,11 @@
 // Runs the sandbox host's effects against the runtimes. Lives on the control thread: what it starts outlives any gateway thread.
-import { open as openFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxId } from '../../contract/ids.ts'
 import type { ActorContext, ActorSpec, Receiver, Settled } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
+import type { Tail } from '../../runtime/output-file.ts'
 import type { Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef } from '../../runtime/runtime.ts'
 import type { SandboxCommand, SandboxFact, StartedSandbox } from './protocol.ts'
 import { noSandboxes, type Operation, type SandboxEffect, type SandboxSignal, type SandboxState, step } from './state.ts'
@@ -17,6 +17,8 @@ export type SandboxHostOptions = {
   readonly logsFolder: string | null
   /** How much of the end of an agent's output is kept for the verdict and the result. */
   readonly tailBytes: number
+  /** The end of a file that an agent may have tampered with. */
+  readonly readTail: (file: string, maxBytes: number) => Promise<Tail>
 }
 
 type Internal =
@@ -168,11 +170,11 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
     context.pipe(
       async () => {
         const exit = await runtime.wait(process, stopWaiting.signal)
-        const [stdoutTail, stderrTail] = await Promise.all([
-          readTail(process.stdoutFile, options.tailBytes),
-          readTail(process.stderrFile, options.tailBytes),
+        const [stdout, stderr] = await Promise.all([
+          options.readTail(process.stdoutFile, options.tailBytes),
+          options.readTail(process.stderrFile, options.tailBytes),
         ])
-        return { exit, stdoutTail, stderrTail }
+        return { exit, stdoutTail: stdout.text, stderrTail: stderr.text }
       },
       (outcome) => {
         const lost: ProcessExit = { type: 'lost' }
@@ -208,18 +210,4 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
 
 function failure(code: RuntimeError['code'], error: Error): { readonly ok: false; readonly error: RuntimeError } {
   return { ok: false, error: { code, detail: error.message } }
-}
-
-async function readTail(file: string, bytes: number): Promise<string> {
-  const handle = await openFile(file, 'r').catch(() => null)
-  if (handle === null) return ''
-  try {
-    const { size } = await handle.stat()
-    const length = Math.min(size, bytes)
-    const buffer = Buffer.alloc(length)
-    const { bytesRead } = await handle.read(buffer, 0, length, size - length)
-    return buffer.subarray(0, bytesRead).toString('utf8')
-  } finally {
-    await handle.close()
-  }
 }
