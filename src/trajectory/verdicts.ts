@@ -9,7 +9,6 @@ export type UntrainedReason =
   | 'aborted'
   | 'cancelled'
   | 'ids_missing'
-  | 'ids_invalid'
   | 'lengths_differ'
   | 'logprobs_missing'
   | 'logprob_not_finite'
@@ -94,7 +93,7 @@ export function judge(
   return verdicts
 }
 
-function unusable({ record, promptIds, sampledIds, logprobs }: BuilderCall): UntrainedReason | null {
+function unusable({ record, promptIds, sampledIds, logprobs }: BuilderCall): Verdict {
   if (record.status !== 'ok') return record.status
   if (record.finishReason === 'abort') return 'aborted'
   if (record.captureError !== null) return CAPTURE_REASONS[record.captureError.code]
@@ -102,8 +101,5 @@ function unusable({ record, promptIds, sampledIds, logprobs }: BuilderCall): Unt
   if (sampledIds.length === 0) return 'sampled_empty'
   if (logprobs === null) return 'logprobs_missing'
   if (logprobs.length !== sampledIds.length) return 'lengths_differ'
-  if (!logprobs.every((logprob) => Number.isFinite(logprob) && logprob <= 0)) return 'logprob_not_finite'
-  return promptIds.every(isId) && sampledIds.every(isId) ? null : 'ids_invalid'
+  return logprobs.every((logprob) => Number.isFinite(logprob) && logprob <= 0) ? null : 'logprob_not_finite'
 }
-
-const isId = (id: number): boolean => id >= 0
