@@ -1,6 +1,5 @@
 // The control API as a command sees it: one base URL, one token, errors in the user's terms.
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 
 export type ControlClient = {
   readonly url: string
@@ -65,10 +64,10 @@ export function openControlClient(address: string, token: string | null): Contro
   }
 }
 
-/** The token that `polar serve` with this data folder accepts; null when it has not been started yet. */
-export async function readControlToken(dataFolder: string): Promise<string | null> {
+/** The token that a node wrote at its first start; null when it has not been started yet. */
+export async function readControlToken(file: string): Promise<string | null> {
   try {
-    return (await readFile(join(dataFolder, 'control-token'), 'utf8')).trim()
+    return (await readFile(file, 'utf8')).trim()
   } catch {
     return null
   }

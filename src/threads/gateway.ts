@@ -9,6 +9,7 @@ import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
 import { sessionActor } from '../actors/session/actor.ts'
 import type { SessionPolicy } from '../actors/session/state.ts'
 import type { GatewayId } from '../contract/ids.ts'
+import type { RuntimeSpec } from '../contract/task.ts'
 import { createEvaluators } from '../evaluators/registry.ts'
 import { installedAgent } from '../harness/agent-folder.ts'
 import { loadHarnesses } from '../harness/registry.ts'
@@ -30,6 +31,8 @@ export type GatewaySetup = {
   readonly model: string
   readonly replicas: readonly ReplicaConfig[]
   readonly limits: GatewayLimits
+  /** For tasks that name no runtime. */
+  readonly defaultRuntime: RuntimeSpec | null
   readonly policy: SessionPolicy
   readonly boundary: Partial<BoundarySettings>
   readonly arena: { readonly maxSlabs: number; readonly slabTokens?: number; readonly blockTokens?: number }
@@ -144,17 +147,21 @@ export async function openGatewayThread(
         const harness = harnesses.find(spec.request.agent)
         // Checked when the task was submitted, by the same registry.
         if (harness === null) throw new Error(`no harness '${spec.request.agent.harness}' on this node`)
-        return sessionActor(spec, {
-          kernel,
-          node: setup.gateway,
-          policy: policyOf(setup.policy, spec.request),
-          peers: { ...peers, gateway: own, builder, evaluator },
-          boundary,
-          modelPort,
-          harness,
-          agentFolder: (name) => installedAgent(setup.agents.packages, setup.agents.cache, name),
-          graderWaitMs,
-        })
+        const runtime = spec.request.runtime ?? setup.defaultRuntime
+        return sessionActor(
+          { ...spec, request: { ...spec.request, runtime } },
+          {
+            kernel,
+            node: setup.gateway,
+            policy: policyOf(setup.policy, spec.request),
+            peers: { ...peers, gateway: own, builder, evaluator },
+            boundary,
+            modelPort,
+            harness,
+            agentFolder: (name) => installedAgent(setup.agents.packages, setup.agents.cache, name),
+            graderWaitMs,
+          },
+        )
       },
     }),
   )

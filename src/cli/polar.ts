@@ -1,0 +1,83 @@
+// The `polar` command line: which command takes which options.
+import { Command, InvalidArgumentError } from 'commander'
+import { runEngineCommand } from './engine.ts'
+import { EXIT } from './exit.ts'
+import { runServe, type ServeOptions } from './serve.ts'
+import { runStatus, type StatusOptions } from './status.ts'
+import { runSubmit, type SubmitOptions } from './submit.ts'
+
+const program = new Command('polar')
+  .description('Rollouts of unmodified agent CLIs, with every token they saw and sampled.')
+  .showHelpAfterError('(polar <command> --help shows the options)')
+  .addHelpText(
+    'after',
+    '\nExit codes: 0 done, 1 it ran and did not succeed, 2 the command or its files are wrong, 3 the node gave no answer.',
+  )
+
+program
+  .command('serve')
+  .description('run the node: control API, gateways, proxy pool')
+  .option('-c, --config <file>', 'polar.yaml; without it every default applies')
+  .option('--engine-url <url>', 'inference engine for gateways that name none')
+  .option('--json', 'one JSON line per event')
+  .action(async (options: ServeOptions) => {
+    process.exitCode = await runServe(options)
+  })
+
+program
+  .command('submit')
+  .description('submit a task (JSON or YAML), follow its sessions, say how each ended')
+  .argument('<file>', 'the TaskRequest')
+  .option('-c, --config <file>', 'polar.yaml of the node: gives its address and token')
+  .option('--rollout-url <url>', 'address of the node, with or without the token: http://polar:TOKEN@host:8080')
+  .option('--token <token>', 'control token')
+  .option('--no-wait', 'return as soon as the task is accepted')
+  .option('--poll-interval <seconds>', 'between two looks at a silent task', seconds, 2)
+  .option('--json', 'one JSON line per event')
+  .action(async (file: string, options: SubmitOptions) => {
+    process.exitCode = await runSubmit(file, options)
+  })
+
+program
+  .command('status')
+  .description('gateways, replicas and tasks of a node, or the sessions of one task')
+  .argument('[task]', 'task id')
+  .option('-c, --config <file>', 'polar.yaml of the node: gives its address and token')
+  .option('--rollout-url <url>', 'address of the node, with or without the token: http://polar:TOKEN@host:8080')
+  .option('--token <token>', 'control token')
+  .option('--json', 'the answer as JSON')
+  .action(async (task: string | undefined, options: StatusOptions) => {
+    process.exitCode = await runStatus(task, options)
+  })
+
+program
+  .command('engine')
+  .description('run a scripted inference engine in the wire shape of vLLM or SGLang')
+  .option('--scripted', 'answers from a script or a seeded generator, with exact token ids')
+  .option('--script <file>', 'YAML or JSON; without it a seeded generator answers')
+  .option('--host <host>', 'address to listen on (default 127.0.0.1)')
+  .option('--port <port>', 'first port; 0 takes a free one (default 0)')
+  .option('--replicas <n>', 'engines on consecutive ports (default 1)')
+  .option('--shape <shape>', 'vllm or sglang (default vllm)')
+  .option('--seed <n>', 'of everything that is drawn (default 0)')
+  .option('--model <name>', 'name of the served model (default qwen3-scripted)')
+  .option('--max-model-len <tokens>', 'longest context (default 131072)')
+  .option('--ttft-ms <ms>', 'time to the first token (default 0)')
+  .option('--ms-per-token <ms>', 'time per token (default 0)')
+  .option('--concurrency <n>', 'generations at once (default 256)')
+  .option('--fault <name[:times]...>', 'go wrong on purpose; an unknown name lists all')
+  .action(async (options: Readonly<Record<string, unknown>>) => {
+    process.exitCode = await runEngineCommand(options)
+  })
+
+program.exitOverride((error) => {
+  // Commander has printed what is wrong; help and version are no errors.
+  process.exit(error.exitCode === 0 ? EXIT.ok : EXIT.usage)
+})
+await program.parseAsync()
+
+function seconds(text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('a positive number of seconds is needed')
+  return value
+}

@@ -1,0 +1,64 @@
+// `polar serve`: runs the node until it is told to stop, then drains it.
+import { loadConfig } from '../config.ts'
+import { startNode } from '../main.ts'
+import { EXIT, type ExitCode, endWith } from './exit.ts'
+import { describeProblems } from './problems.ts'
+
+export type ServeOptions = { readonly config?: string; readonly engineUrl?: string; readonly json?: boolean }
+
+/** A second signal while draining stops at once. */
+export async function runServe(options: ServeOptions): Promise<ExitCode> {
+  const loaded = await loadConfig(options.config ?? null, options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl })
+  if (!loaded.ok) return endWith(EXIT.usage, describeProblems(loaded.problems))
+  const { config } = loaded
+  const started = await startNode(config)
+  if (!started.ok) return endWith(EXIT.failed, started.problem)
+  const { running } = started
+
+  const say = (record: Readonly<Record<string, unknown>>, line: string): void =>
+    void process.stdout.write(`${options.json === true ? JSON.stringify(record) : line}\n`)
+  for (const note of config.notes) say({ event: 'note', note }, `note: ${note}`)
+  say({ event: 'control', url: running.controlUrl }, `control API   ${running.controlUrl}`)
+  for (const node of config.nodes) {
+    const port = running.node.modelPorts.get(node.id)
+    say({ event: 'gateway', id: node.id, port }, `gateway       ${node.id}: model port http://${node.host}:${port}`)
+    for (const replica of node.replicas) {
+      say(
+        { event: 'replica', id: replica.id, url: replica.url, engine: replica.engine },
+        `  replica     ${replica.id}: ${replica.engine} at ${replica.url}`,
+      )
+    }
+  }
+  if (running.isTokenNew) {
+    // Printed this once; later starts read it from the file, which only its owner can.
+    say(
+      { event: 'token', token: running.token, file: config.control.tokenFile },
+      `control token ${running.token}\n              (kept in ${config.control.tokenFile})`,
+    )
+  } else {
+    say({ event: 'token', file: config.control.tokenFile }, `control token in ${config.control.tokenFile}`)
+  }
+  say({ event: 'ready' }, 'ready')
+
+  const signal = await nextSignal()
+  say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
+  const report = await Promise.race([running.drain(), nextSignal().then(() => null)])
+  for (const step of report?.steps ?? []) {
+    say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? 'done' : step.error}`)
+  }
+  await running.close()
+  say({ event: 'stopped' }, 'stopped')
+  return report === null || report.isDrained ? EXIT.ok : EXIT.failed
+}
+
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    const heard = (signal: NodeJS.Signals): void => {
+      process.off('SIGINT', heard)
+      process.off('SIGTERM', heard)
+      resolve(signal)
+    }
+    process.on('SIGINT', heard)
+    process.on('SIGTERM', heard)
+  })
+}

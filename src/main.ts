@@ -1,0 +1,149 @@
+// The composition root: configuration, token, data folder, log, the node's threads, and the control API in front of them.
+import { mkdir } from 'node:fs/promises'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { destination, type Logger, pino } from 'pino'
+import { openTransport } from './actors/callback/transport.ts'
+import type { Config } from './config.ts'
+import type { TaskRequest } from './contract/task.ts'
+import { createEvaluators } from './evaluators/registry.ts'
+import { loadHarnesses } from './harness/registry.ts'
+import { openControlApi, type TaskProblem } from './http/control-api.ts'
+import { openEventFeed } from './http/events.ts'
+import { openControlToken } from './http/token.ts'
+import type { DrainReport } from './kernel/drain.ts'
+import { cryptoRandom, openEventLoop } from './kernel/event-loop.ts'
+import { nodeSetup } from './node-setup.ts'
+import { openRuntimes } from './runtime/registry.ts'
+import { openCpuPool } from './tasks/pool.ts'
+import { type InlineOutside, openInlineNode, openThreadedNode, type PolarNode } from './topology.ts'
+import { checkBuilder } from './trajectory/config.ts'
+
+export type RunningNode = {
+  readonly controlUrl: string
+  readonly token: string
+  /** True when the token was made by this start: nobody has seen it yet. */
+  readonly isTokenNew: boolean
+  readonly node: PolarNode
+  /** Ends every session first, in numbered steps. */
+  drain(): Promise<DrainReport>
+  close(): Promise<void>
+}
+
+export type Started = { readonly ok: true; readonly running: RunningNode } | { readonly ok: false; readonly problem: string }
+
+/** The checkout or the installed package: where agent packages are described and cached. */
+const HOME = resolve(import.meta.dirname, '..')
+const EVENT_BEAT_MS = 15_000
+const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
+const MAX_OUTPUT_BYTES = 8 * 2 ** 20
+
+export async function startNode(config: Config, log: Logger = pino(destination(2))): Promise<Started> {
+  try {
+    return await start(config, log)
+  } catch (error) {
+    return { ok: false, problem: describe(error, config) }
+  }
+}
+
+async function start(config: Config, log: Logger): Promise<Started> {
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
+  const token = await openControlToken(config.control.tokenFile, process.env.POLAR_CONTROL_PLANE_TOKEN)
+  if (!token.ok) return token
+  const scheduler = openEventLoop()
+  const random = cryptoRandom()
+  const events = openEventFeed({
+    scheduler,
+    boot: random.hex(4),
+    capacity: config.limits.events,
+    maxReaders: config.limits.eventReaders,
+    maxUnsentBytes: MAX_UNSENT_EVENT_BYTES,
+    beatMs: EVENT_BEAT_MS,
+  })
+  const runtimes = openRuntimes({
+    local: {
+      root: join(config.dataDir, 'sandboxes'),
+      uploadRoots: config.uploadRoots,
+      maxOutputBytes: MAX_OUTPUT_BYTES,
+      // Agents and graders find the very Node that runs this process.
+      path: [dirname(process.execPath), process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(delimiter),
+      clock: scheduler.clock,
+      random,
+    },
+  })
+  const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') })
+  const outside: InlineOutside = {
+    scheduler,
+    random,
+    runtimes: runtimes.byName,
+    cpu: openCpuPool({ threads: 1, maxQueue: 1024 }),
+    transport: openTransport(),
+    publish: (event) => events.publish(event),
+    log: (event, detail) => log.info({ event, ...detail }),
+    gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
+  }
+  const checkTask = await taskChecker(config, runtimes.check)
+  const node = config.topology === 'inline' ? await openInlineNode(setup, outside) : await openThreadedNode(setup, outside)
+  try {
+    const api = await openControlApi({
+      host: config.control.host,
+      port: config.control.port,
+      token: token.token,
+      kernel: node.kernel,
+      rolloutServer: node.rolloutServer,
+      ledger: node.ledger,
+      readGateway: node.readGateway,
+      readResult: node.readResult,
+      checkTask,
+      events,
+      limits: { bodyBytes: config.limits.bodyBytes, admittedSessions: config.limits.admittedSessions },
+      log: log.child({ part: 'control-api' }),
+    })
+    return {
+      ok: true,
+      running: {
+        controlUrl: api.url,
+        token: token.token,
+        isTokenNew: token.source === 'created',
+        node,
+        drain: () => node.drain(),
+        async close() {
+          await api.close()
+          await node.close()
+        },
+      },
+    }
+  } catch (error) {
+    await node.close()
+    throw error
+  }
+}
+
+/** What a task names must exist on this node; each part says itself what is wrong with its own section. */
+async function taskChecker(
+  config: Config,
+  checkBackend: (backend: string) => string | null,
+): Promise<(request: TaskRequest) => readonly TaskProblem[]> {
+  const harnesses = await loadHarnesses(config.modules.harnesses)
+  const evaluators = createEvaluators(config.modules.evaluators)
+  const builders = Object.keys(config.modules.builders)
+  const hasDefaultRuntime = config.nodes.every((node) => node.defaultRuntime !== null)
+  return (request) => {
+    const { agent, runtime, builder, evaluator } = request
+    const problems: TaskProblem[] = []
+    const note = (path: readonly (string | number)[], message: string | null): void => {
+      if (message !== null) problems.push({ path, message })
+    }
+    note(['agent'], harnesses.check(agent))
+    if (runtime == null) note(['runtime'], hasDefaultRuntime ? null : 'is required: this node has no default_runtime')
+    else note(['runtime', 'backend'], checkBackend(runtime.backend))
+    note(['builder'], checkBuilder(builder, builders))
+    if (evaluator != null) note(['evaluator'], evaluators.check(evaluator))
+    return problems
+  }
+}
+
+function describe(error: unknown, config: Config): string {
+  const code = error instanceof Error && 'code' in error ? error.code : null
+  if (code === 'EADDRINUSE') return `port ${config.control.port} of ${config.control.host} is in use; set rollout.port to another`
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,87 @@
+// From the operator's configuration to what each thread is given.
+import { join } from 'node:path'
+import type { NodeConfig, ReplicaConfig } from './config/resolve.ts'
+import type { Config } from './config.ts'
+import type { GatewaySetup } from './threads/gateway.ts'
+import type { NodeSetup } from './topology.ts'
+
+/** The end of an agent's output that is read for its verdict. */
+const TAIL_BYTES = 64 * 1024
+const RENDER_MS = 120_000
+/** Several gateway threads share a replica: its cap is divided, and no thread gets less than one place. */
+const LONGEST_RETRY_AFTER_MS = 300_000
+
+export type AgentFolders = { readonly packages: string; readonly cache: string }
+
+export function nodeSetup(config: Config, agents: AgentFolders): NodeSetup {
+  const threads = Math.max(1, Math.floor(config.cpuThreads / config.nodes.length))
+  return {
+    control: {
+      server: {
+        maxAttempts: config.maxAttempts,
+        maxAdmittedSessions: config.limits.admittedSessions,
+        maxKeptTasks: config.limits.keptTasks,
+      },
+      callback: { ...config.callback, maxRetryAfterMs: LONGEST_RETRY_AFTER_MS },
+      logsFolder: join(config.dataDir, 'logs'),
+      tailBytes: TAIL_BYTES,
+      renderMs: RENDER_MS,
+    },
+    ledger: {
+      limits: { maxKeptTasks: config.limits.keptTasks, maxBytes: config.limits.ledgerBytes, maxCallLogs: config.limits.callLogs },
+    },
+    gateways: config.nodes.map((node) => gatewaySetup(config, node, threads, agents)),
+    drainMs: config.budgets.evaluateMs,
+  }
+}
+
+function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents: AgentFolders): GatewaySetup {
+  const { budgets } = config
+  return {
+    gateway: node.id,
+    host: node.host,
+    port: node.port,
+    model: node.modelServed,
+    replicas: node.replicas.map((replica) => ({
+      id: replica.id,
+      url: replica.url,
+      engine: replica.engine,
+      inFlight: Math.max(1, Math.floor(replica.maxInFlight / sharers(config, replica))),
+      line: replica.maxWaiting,
+    })),
+    limits: {
+      maxReadySessions: node.maxReadySessions,
+      maxInitWorkers: node.maxInitWorkers,
+      maxRunWorkers: node.maxRunWorkers,
+      maxPostrunWorkers: node.maxPostrunWorkers,
+      maxGraderSandboxes: node.maxGraderSandboxes,
+    },
+    defaultRuntime: node.defaultRuntime,
+    policy: {
+      budgets: {
+        initMs: budgets.initMs,
+        // Each task brings its own; this one only stands where a task could not say.
+        agentMs: 600_000,
+        firstCallMs: budgets.noModelCallMs,
+        buildMs: budgets.buildMs,
+        evaluateMs: budgets.evaluateMs,
+        teardownMs: budgets.teardownMs,
+      },
+      gradeTimeouts: config.gradeTimeouts,
+    },
+    boundary: {
+      commitAfterMs: config.stream.commitAfterMs,
+      beatEveryMs: config.stream.beatMs,
+      lingerMs: config.stream.lingerMs,
+    },
+    arena: { maxSlabs: config.maxSlabs },
+    cpu: { threads, maxQueue: node.maxPostrunWorkers * 4 },
+    customs: config.modules,
+    agents,
+  }
+}
+
+/** How many gateways of this node send to the same engine. */
+function sharers(config: Config, replica: ReplicaConfig): number {
+  return config.nodes.filter((node) => node.replicas.some((each) => each.url === replica.url)).length
+}
