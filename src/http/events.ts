@@ -1,5 +1,4 @@
 // The node's event feed: a bounded ring of what happened, and the readers who follow it as server-sent events.
-import type { ServerResponse } from 'node:http'
 import type { NodeEvent } from '../actors/rollout-server/protocol.ts'
 import type { Scheduler, Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
@@ -16,9 +15,12 @@ export type EventFeedOptions = {
   readonly beatMs: number
 }
 
-/** What the feed needs of a response; a test's stands in for a socket. */
-export type EventReader = Pick<ServerResponse, 'write' | 'destroy' | 'writableLength'> & {
+/** What the feed needs of a response. */
+export type EventReader = {
+  write(text: string): unknown
+  destroy(): unknown
   on(event: 'close', listener: () => void): unknown
+  readonly writableLength: number
 }
 
 export type EventFeed = {

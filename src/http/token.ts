@@ -1,6 +1,6 @@
 // The control token: made once, readable by its owner only, compared in constant time.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { mkdir, open, readFile, stat } from 'node:fs/promises'
+import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
 import { dirname } from 'node:path'
 
@@ -15,27 +15,39 @@ const TOKEN_BYTES = 32
 export async function openControlToken(file: string, environment: string | undefined): Promise<ControlToken> {
   const given = environment?.trim() ?? ''
   if (given !== '') return { ok: true, token: given, source: 'environment' }
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 })
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   try {
-    // Exclusive, so that two starts at once agree on one token and no link is followed.
-    const handle = await open(file, 'wx', 0o600)
-    try {
-      await handle.writeFile(`${token}\n`)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    return { ok: true, token, source: 'created' }
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    return (await createFile(file, `${token}\n`)) ? { ok: true, token, source: 'created' } : readToken(file)
   } catch (error) {
-    if (!isExisting(error)) return { ok: false, problem: `the control token cannot be written to ${file}: ${textOf(error)}` }
+    return { ok: false, problem: `the control token cannot be written to ${file}: ${textOf(error)}` }
   }
-  return readToken(file)
 }
 
 /** Accepts `Authorization: Bearer`, `X-Polar-Control-Token` and the password of `Authorization: Basic`. */
 export function isAuthorized(headers: IncomingHttpHeaders, token: string): boolean {
   return presentedTokens(headers).some((presented) => isSame(presented, token))
+}
+
+/** The name appears with the whole content or not at all, and only once, so that two starts at once agree on one token. */
+async function createFile(file: string, content: string): Promise<boolean> {
+  const draft = `${file}.${randomBytes(8).toString('hex')}`
+  try {
+    const handle = await open(draft, 'wx', 0o600)
+    try {
+      await handle.writeFile(content)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await link(draft, file)
+    return true
+  } catch (error) {
+    if (isExisting(error)) return false
+    throw error
+  } finally {
+    await rm(draft, { force: true })
+  }
 }
 
 async function readToken(file: string): Promise<ControlToken> {

@@ -125,7 +125,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     kernel.tell(server, { type: 'session-finished', session, attempt: spec.attempt, summary })
   }
 
-  const app: FastifyInstance = buildControlApi({
+  const options: ControlApiOptions = {
     host: '127.0.0.1',
     port: 0,
     token: TOKEN,
@@ -143,9 +143,11 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     limits: { bodyBytes: 4_096, admittedSessions: 20 },
     log: null,
     ...overrides,
-  })
+  }
+  const app: FastifyInstance = buildControlApi(options)
   return {
     app,
+    options,
     kernel,
     server,
     events,
