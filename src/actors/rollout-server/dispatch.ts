@@ -43,7 +43,7 @@ export function loseGateway(turn: Turn, id: GatewayId) {
     const holding = findDispatched(turn.state, session)
     if (holding === null) continue
     if (holding.task.stop === null && holding.entry.attempt < turn.state.limits.maxAttempts) attemptAgain(turn, holding)
-    else endWithoutReport(turn, holding.task.task, holding.sample, holding.entry.stop ?? 'gateway lost')
+    else endWithoutReport(turn, holding, holding.entry.stop ?? 'gateway lost')
   }
 }
 
@@ -72,7 +72,7 @@ export function dispatchRefused(turn: Turn, refusal: Extract<RolloutServerSignal
     })
   }
   if (holding.entry.stop === null) putBack(turn, holding, holding.entry.attempt)
-  else endWithoutReport(turn, holding.task.task, holding.sample, holding.entry.stop)
+  else endWithoutReport(turn, holding, holding.entry.stop)
   // A stopped gateway took its sessions with it; its supervisor may or may not have said so yet.
   if (refusal.offer === 'stopped') return loseGateway(turn, refusal.gateway)
   turn.effects.push({ type: 'after', delayMs: GATEWAY_REST_MS, message: { type: 'gateway-rested', gateway: refusal.gateway } })

@@ -4,6 +4,7 @@ import { OUTCOMES } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskStatus } from '../../contract/task.ts'
 import type { Answer } from '../../kernel/ask.ts'
+import type { ResultFacts } from '../builder/protocol.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
 import { lookUp, remove } from '../table.ts'
@@ -30,7 +31,8 @@ const MAX_SETTLING = 32
 const AGAIN_MS = 1_000
 
 /** Why nobody will report a result for a session. */
-export type Silence = CancelReason | 'gateway lost'
+type Silence = CancelReason | 'gateway lost'
+type Unreported = Extract<SessionEntry, { readonly phase: 'pending' | 'dispatched' }>
 
 /** The result is durable already. Facts of an older attempt, or told twice, find no dispatched session of that attempt. */
 export function sessionFinished(turn: Turn, session: SessionId, attempt: number, summary: SessionSummary) {
@@ -52,13 +54,17 @@ export function attemptAgain(turn: Turn, holding: Holding) {
 
 /** Every session that has not ended is ended: those at a gateway by it, the others here. A second stop only changes the reason. */
 export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
+  const silent = task.waiting.flatMap((sample) => task.sessions[sample]?.session ?? [])
   const stopped: ActiveTask = {
     ...task,
     stop: reason,
     waiting: [],
     updatedAtMs: turn.now.wallMs,
     earlyStop: reason === EARLY_STOP ? accountOf(task, turn.now.nowMs) : task.earlyStop,
-    sessions: task.sessions.map((entry) => (entry.phase === 'dispatched' ? { ...entry, stop: reason } : entry)),
+    sessions: task.sessions.map((entry) => {
+      if (entry.phase === 'dispatched') return { ...entry, stop: reason }
+      return entry.phase === 'pending' ? settlingEntry(turn, task, entry, reason) : entry
+    }),
   }
   turn.state = {
     ...putTask(turn.state, stopped),
@@ -69,44 +75,36 @@ export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
     type: 'publish',
     event: { type: 'task.updated', task: task.task, status: taskStatus(stopped), atMs: turn.now.wallMs },
   })
-  for (const [sample, entry] of stopped.sessions.entries()) {
-    if (entry.phase === 'pending') endWithoutReport(turn, task.task, sample, reason)
-    if (entry.phase === 'dispatched' && task.stop === null) sendCancel(turn, entry, reason)
-  }
+  for (const entry of task.stop === null ? stopped.sessions : []) if (entry.phase === 'dispatched') sendCancel(turn, entry, reason)
+  settleLater(turn, silent)
 }
 
-/** Ends a session that no gateway holds with a result that has no traces. */
-export function endWithoutReport(turn: Turn, id: TaskId, sample: number, silence: Silence) {
-  const task = lookUp(turn.state.tasks, id)
-  const entry = task?.sessions[sample]
-  if (task?.phase !== 'active' || (entry?.phase !== 'pending' && entry?.phase !== 'dispatched')) return
-  const gateway = entry.phase === 'dispatched' ? entry.gateway : null
+/** Ends a session that no gateway holds any more with a result that has no traces. */
+export function endWithoutReport(turn: Turn, { task, sample, entry }: Holding, silence: Silence) {
+  turn.state = putTask(turn.state, withSession(task, sample, settlingEntry(turn, task, entry, silence)))
+  settleLater(turn, [entry.session])
+}
+
+function settlingEntry(turn: Turn, task: ActiveTask, entry: Unreported, silence: Silence): SessionEntry {
   const { session, attempt } = entry
+  const gateway = entry.phase === 'dispatched' ? entry.gateway : null
   const lost = silence === 'gateway lost'
-  const early = silence === EARLY_STOP
-  const settling: SessionEntry = {
-    phase: 'settling',
+  const { metadata, evaluator } = task.request
+  const facts: ResultFacts = {
     session,
+    task: task.task,
     attempt,
-    gateway,
-    facts: {
-      session,
-      task: id,
-      attempt,
-      node: gateway ?? '',
-      outcome: lost ? 'interrupted' : 'cancelled',
-      error: lost ? `the gateway ${gateway} was lost while it held the session` : 'session cancelled',
-      timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
-      taskMetadata: early ? { ...task.request.metadata, early_stop_cancelled: true, fully_masked: true } : task.request.metadata,
-      agentResult: {},
-      evaluation: null,
-      evaluator: task.request.evaluator?.strategy ?? null,
-      calls: 0,
-    },
+    node: gateway ?? '',
+    outcome: lost ? 'interrupted' : 'cancelled',
+    error: lost ? `the gateway ${gateway} was lost while it held the session` : 'session cancelled',
+    timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
+    taskMetadata: silence === EARLY_STOP ? { ...metadata, early_stop_cancelled: true, fully_masked: true } : metadata,
+    agentResult: {},
+    evaluation: null,
+    evaluator: evaluator?.strategy ?? null,
+    calls: 0,
   }
-  const state = putTask(turn.state, withSession(task, sample, settling))
-  turn.state = { ...state, settling: { ...state.settling, line: [...state.settling.line, session] } }
-  settleNext(turn)
+  return { phase: 'settling', session, attempt, gateway, facts }
 }
 
 export function settled(turn: Turn, session: SessionId, attempt: number, answer: Answer<SettledResult>) {
@@ -124,9 +122,10 @@ export function settled(turn: Turn, session: SessionId, attempt: number, answer:
   settleNext(turn)
 }
 
-export function settleAgain(turn: Turn, session: SessionId) {
+/** Puts sessions at the end of the line for the ledger. */
+export function settleLater(turn: Turn, sessions: readonly SessionId[]) {
   const { settling } = turn.state
-  turn.state = { ...turn.state, settling: { ...settling, line: [...settling.line, session] } }
+  turn.state = { ...turn.state, settling: { ...settling, line: [...settling.line, ...sessions] } }
   settleNext(turn)
 }
 

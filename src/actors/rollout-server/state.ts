@@ -12,7 +12,7 @@ import {
   releaseGateway,
   startGateway,
 } from './dispatch.ts'
-import { deliverAgain, deliverRefused, endRecorded, recordEnd, sessionFinished, settleAgain, settled, taskDelivered } from './endings.ts'
+import { deliverAgain, deliverRefused, endRecorded, recordEnd, sessionFinished, settled, settleLater, taskDelivered } from './endings.ts'
 import type { ServerEffect, ServerMessage, ServerState } from './entries.ts'
 import { type Now, reply, type Turn } from './turn.ts'
 import { gatewayViews, listTasks, readSession, readTask, serverStatus } from './views.ts'
@@ -66,7 +66,7 @@ function handle(turn: Turn, message: ServerMessage) {
     case 'settled':
       return settled(turn, message.session, message.attempt, message.answer)
     case 'settle-again':
-      return settleAgain(turn, message.session)
+      return settleLater(turn, [message.session])
     case 'end-recorded':
       return endRecorded(turn, message.task, message.answer)
     case 'end-again':
