@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { StrategySpec } from '../contract/task.ts'
 
-export const REWARD_POLICIES = ['broadcast', 'last_chain', 'split', 'main_only', 'per_trace', 'per_segment', 'discounted'] as const
+const REWARD_POLICIES = ['broadcast', 'last_chain', 'split', 'main_only', 'per_trace', 'per_segment', 'discounted'] as const
 export type RewardPolicy = (typeof REWARD_POLICIES)[number]
 
 /** How a finished session turns an evaluation into rewards: the same keys under every builder, custom ones included. */
@@ -55,7 +55,7 @@ export type PrefixMergingConfig = z.infer<typeof prefixMergingSchema>
 
 export type Parsed<T> = { readonly ok: true; readonly config: T } | { readonly ok: false; readonly error: string }
 
-export const BUILTIN_BUILDERS = ['per_request', 'prefix_merging'] as const
+const BUILTIN_BUILDERS = ['per_request', 'prefix_merging'] as const
 
 export const parsePerRequest = (config: unknown): Parsed<PerRequestConfig> => parse(perRequestSchema, config)
 export const parsePrefixMerging = (config: unknown): Parsed<PrefixMergingConfig> => parse(prefixMergingSchema, config)

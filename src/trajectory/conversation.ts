@@ -54,7 +54,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /** The words of a message's content: a string, or the `text` of its parts. */
-export function textOf(content: unknown): string {
+function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content.map((part: unknown) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('\n')

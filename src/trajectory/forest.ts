@@ -10,7 +10,7 @@ export type Junction = {
   readonly unreported: number
 }
 
-export type Placement = {
+type Placement = {
   /** Index of the continued call, or -1. */
   readonly parent: number
   /** Null where prompt ‖ sampled of the parent is a prefix of this prompt. */

@@ -27,9 +27,9 @@ export type Turn = {
   readonly spliced_context?: true
 }
 
-export type SegmentRole = Role | 'discarded'
+type SegmentRole = Role | 'discarded'
 
-export type RowMetadata = {
+type RowMetadata = {
   readonly row_id: string
   readonly parent_row_id: string | null
   readonly edge: Edge['kind'] | null

@@ -4,7 +4,7 @@ import type { BuilderCall } from './builder.ts'
 import type { Forest } from './forest.ts'
 import type { Role } from './roles.ts'
 
-export type UntrainedReason =
+type UntrainedReason =
   | 'failed'
   | 'aborted'
   | 'cancelled'
