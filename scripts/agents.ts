@@ -20,14 +20,14 @@ export async function ensureAgent(name: string): Promise<string> {
   await removeAbandoned()
   const building = await mkdtemp(join(CACHE, `${UNFINISHED}${process.pid}-`))
   try {
-    process.stdout.write(`agents: installing ${name} ${wanted.version} into ${wanted.folder}\n`)
+    process.stderr.write(`agents: installing ${name} ${wanted.version} into ${wanted.folder}\n`)
     for (const file of ['package.json', 'package-lock.json']) await copyFile(join(PACKAGES, name, file), join(building, file))
     await installInto(building, `${name} ${wanted.version}`)
     await rename(building, wanted.folder).catch((error: unknown) => {
       // Another process was first: its folder is as good, and a folder that is not empty cannot be renamed over.
       if (installedAgent(PACKAGES, CACHE, name) === null) throw error
     })
-    process.stdout.write(`agents: ${name} ${wanted.version} is ready\n`)
+    process.stderr.write(`agents: ${name} ${wanted.version} is ready\n`)
     return wanted.folder
   } finally {
     await rm(building, { recursive: true, force: true })

@@ -1,0 +1,77 @@
+// The demo's two long-lived processes: a scripted engine and a node, each started by its own command and stopped at the end.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const root = resolve(import.meta.dirname, '../..')
+const polar = join(root, 'bin/polar.js')
+const START_MS = 60_000
+
+export type Running = { stop(): Promise<void> }
+
+export async function startEngine(script: string): Promise<Running & { readonly url: string }> {
+  const child = run(['engine', '--scripted', '--script', script, '--port', '0', '--model', 'demo-policy', '--ms-per-token', '2'])
+  const url = await firstMatch(child, (line) => /(http:\/\/\S+)/.exec(line)?.[1] ?? null)
+  return { url, stop: () => stop(child) }
+}
+
+/** A node with its data in `folder`, taking free ports. */
+export async function startNode(folder: string, engineUrl: string): Promise<Running & { readonly url: string; readonly token: string }> {
+  const config = join(folder, 'polar.yaml')
+  writeFileSync(
+    config,
+    JSON.stringify({
+      rollout: { port: 0 },
+      gateway: { nodes: [{ id: 'demo', port: 0, model_served: 'demo-policy', inference: { engine: 'vllm', base_url: engineUrl } }] },
+      polar_node: { data_dir: join(folder, 'data'), upload_roots: [import.meta.dirname] },
+    }),
+  )
+  const child = run(['serve', '--json', '--config', config])
+  const found: { url?: string; token?: string } = {}
+  await firstMatch(child, (line) => {
+    const event = line.startsWith('{') ? (JSON.parse(line) as Readonly<Record<string, string>>) : {} // the command's own JSON lines
+    if (event.event === 'control' && event.url !== undefined) found.url = event.url
+    if (event.event === 'token' && event.token !== undefined) found.token = event.token
+    return event.event === 'ready' ? line : null
+  })
+  if (found.url === undefined || found.token === undefined) throw new Error('the node did not say where it listens')
+  return { url: found.url, token: found.token, stop: () => stop(child) }
+}
+
+function run(args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [polar, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+async function firstMatch(child: ChildProcess, find: (line: string) => string | null): Promise<string> {
+  const { stdout, stderr } = child
+  if (stdout === null || stderr === null) throw new Error('the process has no output')
+  let complaints = ''
+  stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaints = (complaints + text).slice(-2_000)
+  })
+  const lines = createInterface({ input: stdout })
+  return new Promise((settle, reject) => {
+    const timer = setTimeout(() => reject(new Error(`not ready after ${START_MS} ms: ${complaints}`)), START_MS)
+    lines.on('line', (line) => {
+      const found = find(line)
+      if (found === null) return
+      clearTimeout(timer)
+      settle(found)
+    })
+    child.once('exit', (code) => {
+      clearTimeout(timer)
+      reject(new Error(`ended with exit code ${code}: ${complaints}`))
+    })
+  })
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill('SIGTERM')
+  const killer = setTimeout(() => child.kill('SIGKILL'), 30_000)
+  await gone
+  clearTimeout(killer)
+}
