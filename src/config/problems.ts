@@ -36,7 +36,7 @@ export function problemAt(place: Place, path: Path, message: string): ConfigProb
   return { file: place.file, ...positionAt(place.lines, offsetOf(place.document, path)), key: keyText(path), message }
 }
 
-export function keyText(path: Path): string {
+function keyText(path: Path): string {
   return path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : text === '' ? part : `${text}.${part}`), '')
 }
 

@@ -1,7 +1,6 @@
 // The control plane's HTTP server: who may ask, how errors look, and which routes there are.
 import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify, LogController } from 'fastify'
 import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
-import type { LedgerCommand } from '../actors/ledger/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import type { GatewayId } from '../contract/ids.ts'
 import type { TaskRequest } from '../contract/task.ts'
@@ -26,7 +25,6 @@ export type ControlApiOptions = {
   readonly token: string
   readonly kernel: Pick<Kernel, 'ask' | 'clock'>
   readonly rolloutServer: Address<RolloutServerCommand>
-  readonly ledger: Address<LedgerCommand>
   /** Null when that gateway does not answer. */
   readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
   readonly readResult: ReadResult

@@ -9,6 +9,18 @@ export function fieldProblems(place: 'body' | 'query', issues: readonly z.core.$
   })
 }
 
+/** Deeper bodies are refused at the edge: what digests, clones and writes a request inside recurses over it. */
+const MAX_DEPTH = 64
+
+export function depthProblems(body: unknown): readonly FieldProblem[] {
+  let level: readonly unknown[] = [body]
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MAX_DEPTH) return [{ loc: ['body'], msg: `must not be nested more than ${MAX_DEPTH} levels deep`, type: 'value_error' }]
+    level = level.flatMap((value) => (value !== null && typeof value === 'object' ? Object.values(value) : []))
+  }
+  return []
+}
+
 function describe(issue: z.core.$ZodIssue, value: unknown): { readonly msg: string; readonly type: string } {
   switch (issue.code) {
     case 'invalid_type':

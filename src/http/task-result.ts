@@ -9,7 +9,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 const LEDGER_DEADLINE_MS = 10_000
 
 /** Polar's SessionResult as JSON bytes. */
-export type RenderedResult =
+type RenderedResult =
   | { readonly ok: true; readonly json: Uint8Array }
   /** `missing`: the ledger holds none (any more); `unavailable`: the ledger or the renderer did not answer. */
   | { readonly ok: false; readonly error: 'missing' | 'unavailable'; readonly detail: string }

@@ -162,6 +162,7 @@ describe('submit', () => {
     ['', 'application/json', 422],
     ['null', 'application/json', 422],
     ['[]', 'application/json', 422],
+    [`{"metadata": ${'['.repeat(1_500)}${']'.repeat(1_500)}}`, 'application/json', 422],
     ['{"__proto__": {"x": 1}}', 'application/json', 422],
     ['{}', 'text/plain', 415],
     ['task_id=t', 'application/x-www-form-urlencoded', 415],

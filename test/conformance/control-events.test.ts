@@ -1,5 +1,5 @@
 // The control API on a real port: the event feed as a browser or a script follows it, and a close that lets go of everyone.
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ControlApi, openControlApi } from '../../src/http/control-api.ts'
 import { openControl, TOKEN, task } from './control-world.ts'
 
@@ -39,13 +39,30 @@ async function events(
   return found()
 }
 
-function submit(id: string) {
+function submit(id: string, overrides: Record<string, unknown> = {}) {
   return fetch(`${api.url}/rollout/task/submit`, {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
-    body: JSON.stringify(task(id)),
+    body: JSON.stringify(task(id, overrides)),
   })
 }
+
+it('a task whose results stop in the middle is cut off, never ended as if it were whole', async () => {
+  await api.close()
+  let reads = 0
+  const readResult = async () => {
+    reads += 1
+    return reads === 1 ? ({ ok: true, json: Buffer.from('{}') } as const) : ({ ok: false, error: 'unavailable', detail: 'gone' } as const)
+  }
+  api = await openControlApi({ ...control.options, readResult })
+  control.startGateway(2)
+  await submit('t', { num_samples: 2 })
+  await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1 })
+  for (const session of [...control.held.keys()]) await control.finish(session, 'completed')
+  await vi.waitFor(async () => expect((await control.call('GET', '/tasks')).body.tasks[0].status).toBe('completed'), { interval: 1 })
+  const response = await fetch(`${api.url}/rollout/task/t`, { headers })
+  await expect(response.text()).rejects.toThrow()
+})
 
 describe('the event feed over HTTP', () => {
   it('tells what happens, and resumes after the last id seen', async () => {

@@ -131,7 +131,6 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     token: TOKEN,
     kernel,
     rolloutServer: server,
-    ledger,
     readGateway: async (id) => {
       const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
       return answer.ok && id === GATEWAY ? answer.value : null

@@ -25,7 +25,15 @@ afterEach(async () => {
   }
 })
 
-function openOutbox(options: { answers?: readonly Answer[]; render?: RenderTaskResult; recorded?: () => Recorded; seed?: number } = {}) {
+function openOutbox(
+  options: {
+    answers?: readonly Answer[]
+    render?: RenderTaskResult
+    recorded?: () => Recorded
+    isServerGone?: () => boolean
+    seed?: number
+  } = {},
+) {
   const world = openWorld({ seed: options.seed ?? 1 })
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler: world, random: world.random, peers: 1 })
   kernels.push(kernel)
@@ -80,7 +88,7 @@ function openOutbox(options: { answers?: readonly Answer[]; render?: RenderTaskR
       transport,
       render: options.render ?? (async (task, status, sessions) => Buffer.from(JSON.stringify({ task, status, sessions }))),
       ledger,
-      rolloutServer: () => server,
+      rolloutServer: () => (options.isServerGone?.() === true ? { ...server, actor: 9_999 } : server),
     }),
   )
   const deliver = (task: string, overrides: Partial<CallbackCommand> = {}) =>
@@ -142,7 +150,8 @@ describe('a delivery', () => {
     expect(told).toEqual(['t dead'])
   })
 
-  it('waits longer after each attempt, between half and all of the doubled pause', async () => {
+  it('waits longer after each attempt, anywhere between half and all of the doubled pause', async () => {
+    const firstPauses = new Set<number | undefined>()
     for (let seed = 1; seed <= 20; seed += 1) {
       const { world, posts, deliver } = openOutbox({ answers: [500, 500, 500], seed })
       deliver('t')
@@ -152,7 +161,9 @@ describe('a delivery', () => {
         expect(pauses[i]).toBeGreaterThanOrEqual(base / 2)
         expect(pauses[i]).toBeLessThanOrEqual(base)
       }
+      firstPauses.add(pauses[0])
     }
+    expect(firstPauses.size).toBeGreaterThan(10)
   })
 
   it.each([
@@ -202,6 +213,16 @@ describe('a delivery', () => {
     expect(posts).toHaveLength(1)
     expect(records).toHaveLength(2)
     expect(told).toEqual(['t delivered'])
+  })
+
+  it('is told to the rollout server again until that takes it', async () => {
+    const gone = [true, true]
+    const { world, posts, told, deliver } = openOutbox({ isServerGone: () => gone.shift() ?? false })
+    deliver('t')
+    await world.run()
+    expect(posts).toHaveLength(1)
+    expect(told).toEqual(['t delivered'])
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(2_000)
   })
 
   it('asked for twice while under way happens once', async () => {

@@ -57,7 +57,7 @@ export type OutboxState = {
   readonly targets: ReadonlyMap<string, { readonly sending: number; readonly line: readonly TaskId[] }>
 }
 
-export type CallbackSignal =
+type CallbackSignal =
   | { readonly type: 'attempt-ended'; readonly task: TaskId; readonly try: number; readonly outcome: AttemptOutcome }
   | { readonly type: 'attempt-overdue'; readonly task: TaskId; readonly try: number }
   | { readonly type: 'rested'; readonly task: TaskId }

@@ -12,7 +12,7 @@ import { enqueue } from './queue.ts'
 import { reply, type Turn } from './turn.ts'
 import { fullView, taskStatus, tombstoneView } from './views.ts'
 
-export const TOMBSTONE_MS = 300_000
+const TOMBSTONE_MS = 300_000
 const MAX_TOMBSTONES = 10_000
 /** Submits of one task that may wait for the same record; a trainer's client repeats itself a few times, not more. */
 const MAX_WAITING_SUBMITS = 16

@@ -21,7 +21,7 @@ export function taskStatus(entry: TaskEntry): TaskStatus {
   }
 }
 
-export function taskView(entry: TaskEntry, sessions: readonly SessionView[]): TaskView {
+function taskView(entry: TaskEntry, sessions: readonly SessionView[]): TaskView {
   const { totals, request } = entry
   return {
     task: entry.task,

@@ -9,7 +9,7 @@ import { type TaskRequest, taskRequestSchema } from '../../contract/task.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { RouteContext } from '../control-api.ts'
 import { type FieldProblem, refuse } from '../errors.ts'
-import { fieldProblems } from '../problems.ts'
+import { depthProblems, fieldProblems } from '../problems.ts'
 import { sessionRow, taskRow } from '../shapes.ts'
 import { taskJson } from '../task-result.ts'
 import { readNodes } from './nodes.ts'
@@ -27,6 +27,8 @@ type ById = { readonly Params: { readonly id: string } }
 
 export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
   app.post('/rollout/task/submit', async (request, reply) => {
+    const tooDeep = depthProblems(request.body)
+    if (tooDeep.length > 0) return refuse(reply, 'invalid', tooDeep)
     const parsed = taskRequestSchema.safeParse(request.body)
     if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('body', parsed.error.issues, request.body))
     const problems = problemsOf(parsed.data, context)
