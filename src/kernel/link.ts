@@ -35,7 +35,7 @@ export type Link = {
   /** The last incarnation that said hello, here or before a reconnect; a later one must not fall behind it. */
   readonly knownIncarnation: number | null
   tell(to: Address<unknown>, message: unknown): Offer
-  /** False when the wire is dead or leads to another incarnation. */
+  /** False when the wire is dead. */
   answer(ask: Ask<unknown>, answer: Answer<unknown>): boolean
   /** The deadline of an ask sent over this link has passed. */
   over(ask: number): void
@@ -190,7 +190,7 @@ export function openLink(host: LinkHost, peer: ThreadId, wire: Wire, lastIncarna
     },
     tell,
     answer(ask, answer) {
-      if (!isOpen || (isGreeted && ask.incarnation !== peerIncarnation)) return false
+      if (!isOpen) return false
       post({ type: 'answer', incarnation: ask.incarnation, ask: ask.ask, answer }, buffersIn(answer.ok ? answer.value : null))
       return true
     },

@@ -24,7 +24,10 @@ export class UserLane<M> {
   readonly share: number
   readonly #localLimit: number
   readonly #ring = new Ring<M | Arrived<M>>()
-  /** Arrivals for which the messages of a dead incarnation still hold the places; at most one share per living link. */
+  /**
+   * Arrivals for which the messages of a dead incarnation still hold the places; at most one share per living link. Never
+   * anything here while the ring has room.
+   */
   #held: Arrived<M>[] = []
   #local = 0
 
@@ -52,7 +55,7 @@ export class UserLane<M> {
   /** From a link, which has counted that its peer keeps to its share: never refused. */
   admit(origin: Origin, message: M): void {
     const arrived = new Arrived(origin, message)
-    if (this.#ring.size >= this.capacity || this.#held.length > 0) this.#held.push(arrived)
+    if (this.#ring.size >= this.capacity) this.#held.push(arrived)
     else this.#ring.push(arrived)
   }
 

@@ -241,10 +241,14 @@ describe('a thread that was restarted', () => {
 /** A wire whose far end is the test: frames come at once, what was posted is kept. */
 function openRawWire() {
   const posted: unknown[] = []
+  const moved: ArrayBuffer[] = []
   let handlers: Parameters<Wire['open']>[0] | null = null
   let isClosed = false
   const wire: Wire = {
-    post: (frame) => void posted.push(frame),
+    post(frame, transfer) {
+      posted.push(frame)
+      moved.push(...transfer)
+    },
     open(given) {
       handlers = given
     },
@@ -252,7 +256,7 @@ function openRawWire() {
       isClosed = true
     },
   }
-  return { wire, posted, frame: (frame: unknown) => handlers?.frame(frame), isClosed: () => isClosed }
+  return { wire, posted, moved, frame: (frame: unknown) => handlers?.frame(frame), isClosed: () => isClosed }
 }
 
 describe('the protocol between kernels', () => {
@@ -295,6 +299,29 @@ describe('the protocol between kernels', () => {
     await world.run()
     right.stop(sink.address)
     expect(posted('answer')).toEqual([{ type: 'answer', incarnation: 1, ask: 2, answer: { ok: false, error: 'stopped' } }])
+  })
+
+  it('moves the buffers of a message and of an answer', async () => {
+    const { world, right, raw, tell } = openRaw(16)
+    const [out, back] = [new ArrayBuffer(1), new ArrayBuffer(1)]
+    const far: Address<{ readonly type: 'file'; readonly payload: ArrayBuffer }> = { thread: LEFT, incarnation: 1, actor: 1, share: 1 }
+    right.tell(far, { type: 'file', payload: out })
+    tell(question({ thread: LEFT, incarnation: 1, ask: 1 }))
+    await world.run()
+    right.reply<{ readonly payload: ArrayBuffer }>({ thread: LEFT, incarnation: 1, ask: 1 }, { payload: back })
+    expect(raw.moved).toHaveLength(2)
+    expect(raw.moved[0]).toBe(out)
+    expect(raw.moved[1]).toBe(back)
+  })
+
+  it('before the hello, holds nothing of an older incarnation against a newer one', () => {
+    const left = openThread(openWorld({ seed: 1 }), LEFT)
+    const raw = openRawWire()
+    left.connect(RIGHT, raw.wire)
+    const to = (incarnation: number): Address<Message> => ({ thread: RIGHT, incarnation, actor: 1, share: 2 })
+    expect([1, 1, 1, 2].map((incarnation) => left.tell(to(incarnation), note('x')))).toEqual(['accepted', 'accepted', 'full', 'accepted'])
+    raw.frame({ type: 'gone', incarnation: 1, actor: 1 })
+    expect([1, 2, 2].map((incarnation) => left.tell(to(incarnation), note('x')))).toEqual(['stopped', 'accepted', 'full'])
   })
 
   it('says that an actor is gone to whoever wrote to it, and to whoever writes later', async () => {

@@ -84,8 +84,28 @@ describe('a user lane', () => {
     expect(credits).toEqual({ first: 1, second: 0, third: 1 })
   })
 
+  it('is full for local senders while a dead incarnation holds their places', () => {
+    const lane = new UserLane<string>(4, 1)
+    const origin = { taken() {} }
+    for (const text of ['1', '2', '3', '4', '5', '6']) lane.admit(origin, text)
+    expect(lane.offer('local')).toBe(false)
+    const taken = [1, 2, 3, 4, 5, 6].map(() => [lane.take(), lane.size])
+    expect(taken).toEqual([
+      ['1', 4],
+      ['2', 4],
+      ['3', 3],
+      ['4', 2],
+      ['5', 1],
+      ['6', 0],
+    ])
+    expect(lane.offer('local')).toBe(true)
+  })
+
   it('grows to its capacity without losing the order', () => {
     const lane = new UserLane<number>(128, 0)
+    // Begins in the middle of the first array, so that growing has to unroll it.
+    for (let n = 0; n < 10; n++) lane.offer(n)
+    for (let n = 0; n < 10; n++) lane.take()
     for (let round = 0; round < 3; round++) {
       for (let n = 0; n < 128; n++) expect(lane.offer(n)).toBe(true)
       expect(lane.offer(128)).toBe(false)
