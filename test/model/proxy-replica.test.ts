@@ -160,6 +160,14 @@ describe('a replica', () => {
     expect(driver.answers.get(driver.acquire())?.type).toBe('granted')
   })
 
+  it('counts a lease that is given back twice once', () => {
+    const driver = openDriver()
+    driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
+    const lease = driver.lease(driver.acquire())
+    for (let round = 0; round < 3; round += 1) driver.send({ type: 'release', lease, outcome: 'unreachable', weightVersion: null })
+    expect(viewOf(driver.state()).state).toBe('up')
+  })
+
   it('is probed again ever more rarely, up to a limit', () => {
     const driver = openDriver()
     for (let round = 0; round < 6; round += 1) driver.send({ type: 'probed', result: { ok: false, error: new Error('x') } })

@@ -47,6 +47,7 @@ describe('reading an answer', () => {
       ],
     ],
     ['empty reasoning', '<think>\n\n</think>\n\nHi.', [['content', 'Hi.']]],
+    ['thinking tags in the wrong order', 'a</think>b<think>c', [['content', 'a</think>b<think>c']]],
     ['reasoning that never closes', '<think>\nHm', [['content', '<think>\nHm']]],
     ['a call', call('bash', '{"command": "ls"}'), [['tool-call', 'bash', '{"command": "ls"}']]],
     [

@@ -94,6 +94,7 @@ describe('refused at once and never recorded', () => {
     const door = proxy.openDoor()
     await door.seal()
     expect((await proxy.chat(door)).status()).toBe(403)
+    expect((await proxy.send({ method: 'GET', url: '/v1/models', headers: { 'x-api-key': door.key } })).status()).toBe(403)
     door.close()
     expect((await proxy.chat(door)).status()).toBe(401)
     expect(proxy.facts).toEqual([])

@@ -311,6 +311,16 @@ describe('what the engine does wrong', () => {
     ])
   })
 
+  it('does not clamp for ever for an engine that keeps refusing', async () => {
+    const proxy = openProxy()
+    const sink = await proxy.chat(proxy.openDoor(), { ...HELLO, max_tokens: 32_000 })
+    for (const generation of [0, 1]) {
+      proxy.generations[generation]?.respond(400, { message: 'too large (32000 > 32768 - 17459).' })
+      await proxy.settle()
+    }
+    expect([proxy.generations.length, sink.status()]).toEqual([2, 400])
+  })
+
   it.each(['abort', null, 'surprise'])('finish reason %s is generated again, never answered', async (finish) => {
     const proxy = openProxy()
     const door = proxy.openDoor()

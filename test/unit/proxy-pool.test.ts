@@ -49,6 +49,47 @@ describe('eight replicas', () => {
     expect(calls[0]).toMatchObject({ status: 'ok', diagnostics: [{ code: 'replica-unreachable' }] })
   })
 
+  it('take over a call before the broken replica counts as down, and give its session back', async () => {
+    const proxy = openProxy({ replicas: 2, settings: { replica: SMALL } })
+    const door = proxy.openDoor()
+    await proxy.chat(door, ask('a'))
+    const home = proxy.generations[0]?.url
+    proxy.generations[0]?.fail('reset')
+    await proxy.world.advance(300)
+    expect(proxy.generations[1]?.url).not.toBe(home)
+    await proxy.chat(door, ask('b'))
+    expect(proxy.generations[2]?.url).toBe(home)
+  })
+
+  it('keep the sessions they took over when the old home returns', async () => {
+    const proxy = openProxy({ replicas: 2, settings: { replica: { ...SMALL, downAfter: 1 } } })
+    const door = proxy.openDoor()
+    await proxy.chat(door, ask('a'))
+    proxy.generations[0]?.fail('reset')
+    await proxy.world.advance(300)
+    proxy.generations[1]?.answer()
+    await proxy.settle()
+    await proxy.chat(door, ask('b'))
+    proxy.generations[2]?.answer()
+    await proxy.world.advance(60_000)
+    expect((await proxy.replicas()).map(({ state }) => state)).toEqual(['up', 'up'])
+    await proxy.chat(door, ask('c'))
+    expect(proxy.generations[3]?.url).toBe(proxy.generations[1]?.url)
+  })
+
+  it('forget a session when its door closes', async () => {
+    const proxy = openProxy({ replicas: 2 })
+    const doors = [proxy.openDoor(), proxy.openDoor()]
+    for (const door of doors) {
+      await proxy.chat(door, ask('x'))
+      proxy.generations.at(-1)?.answer()
+      await proxy.settle()
+    }
+    doors[1]?.close()
+    await proxy.chat(proxy.openDoor(), ask('x'))
+    expect(proxy.generations[2]?.url).toBe(proxy.generations[1]?.url)
+  })
+
   it('are avoided while they fail their probes, and used once they pass', async () => {
     const dead = new Set([0])
     const proxy = openProxy({ replicas: 2, dead })

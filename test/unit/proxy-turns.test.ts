@@ -159,6 +159,18 @@ describe('sealing', () => {
     expect(await door.seal()).toBe(sealed)
   })
 
+  it('does not wait for a reader that has stopped', async () => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door, STREAM)
+    sink.block()
+    proxy.generations[0]?.answer({ message: { role: 'assistant', content: 'x'.repeat(100_000) } })
+    await proxy.settle()
+    const { calls } = await door.seal()
+    expect(calls).toMatchObject([{ status: 'ok', delivery: 'partial' }])
+    expect(sink.isDestroyed()).toBe(true)
+  })
+
   it('gives all memory back once released and closed, whoever asked for what', async () => {
     const proxy = openProxy()
     const answered = async () => {
