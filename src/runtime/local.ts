@@ -7,7 +7,7 @@ import type { PrepareAction } from '../contract/task.ts'
 import type { Clock, Random } from '../kernel/clock.ts'
 import { readBounded, readTail } from './output-file.ts'
 import { endTree } from './process-tree.ts'
-import { awaitStatus, readStatus, startRun, treeOfRun, treeOfSandbox } from './run.ts'
+import { awaitDrained, awaitStatus, readStatus, startRun, treeOfRun, treeOfSandbox } from './run.ts'
 import type { Command, ExecResult, Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef, SandboxSpec } from './runtime.ts'
 import { createFolder, folderOf, LOCAL, listFolders, locate, logsFolder, readRecord, refOf, type SandboxRecord } from './sandbox-folder.ts'
 import { upload } from './upload.ts'
@@ -27,8 +27,6 @@ export type LocalRuntimeOptions = {
 
 /** After a timeout a command gets this long to end by itself. */
 const TIMEOUT_GRACE_MS = 500
-/** How long output that was written before the exit may take to reach its file. */
-const DRAIN_MS = 250
 const MAX_BACKOFF_MS = 5000
 const LABEL_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/
 const LOOPBACK = '127.0.0.1,localhost,::1'
@@ -72,8 +70,12 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
   }
 
   async function wait(process: ProcessRef, signal: AbortSignal): Promise<ProcessExit> {
-    const status = await awaitStatus(process, supervisors.get(process.statusFile) ?? null, signal)
-    if (status !== null) return status
+    const supervisor = supervisors.get(process.statusFile) ?? null
+    const status = await awaitStatus(process, supervisor, signal)
+    if (status !== null) {
+      await awaitDrained(process, supervisor)
+      return status
+    }
     // A supervisor that was killed leaves its command running: gone must mean gone.
     if (!signal.aborted) await endTree(await treeOfRun(process), 0, options.clock)
     return { type: 'lost' }
@@ -81,22 +83,7 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
 
   async function kill(process: ProcessRef, graceMs: number): Promise<void> {
     await endTree(await treeOfRun(process), graceMs, options.clock)
-    await settle(process)
-  }
-
-  /** The supervisor ends when the last writer of the output is gone; a daemon left behind on purpose may hold it open. */
-  async function settle(process: ProcessRef): Promise<void> {
-    const supervisor = supervisors.get(process.statusFile)
-    if (supervisor === undefined) return
-    let exited = () => {}
-    const ended = new Promise<void>((resolve) => {
-      exited = resolve
-      supervisor.once('exit', exited)
-    })
-    const patience = new AbortController()
-    await Promise.race([ended, delay(DRAIN_MS, undefined, { signal: patience.signal }).catch(() => {})])
-    patience.abort()
-    supervisor.off('exit', exited)
+    await awaitDrained(process, supervisors.get(process.statusFile) ?? null)
   }
 
   async function exec(sandbox: SandboxRef, command: Command, timeoutMs: number): Promise<Fallible<ExecResult>> {
@@ -112,9 +99,8 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
     if (ended.type === 'lost' && deadline.signal.aborted) {
       // The command may have ended between the deadline and this look; a status that is there is the truth.
       exit = (await readStatus(process)) ?? { type: 'timeout' }
-      if (exit.type === 'timeout') await kill(process, TIMEOUT_GRACE_MS)
+      await kill(process, TIMEOUT_GRACE_MS)
     }
-    await settle(process)
     const [stdout, stderr] = await Promise.all([
       readTail(process.stdoutFile, options.maxOutputBytes),
       readTail(process.stderrFile, options.maxOutputBytes),

@@ -3,7 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { watch } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type SessionLeader, startTicksOf, type TreeSelector } from './process-tree.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { findTree, type SessionLeader, startTicksOf, type TreeSelector } from './process-tree.ts'
 import type { Command, ProcessExit, ProcessRef, SandboxRef } from './runtime.ts'
 import { controlFolder, logsFolder } from './sandbox-folder.ts'
 import { PROCESS_MARK, parseStatus, SANDBOX_MARK, SUPERVISOR_NAME, supervisorArguments } from './supervisor.ts'
@@ -19,6 +20,12 @@ export type RunSpec = {
   readonly env: Readonly<Record<string, string>>
   readonly maxOutputBytes: number
 }
+
+/** Nearly every supervisor is gone this soon after its command. */
+const FIRST_LOOK_MS = 100
+const DAEMON_PATIENCE_MS = 500
+/** On a machine with much to do, output may take long to reach its file. */
+const DRAIN_PATIENCE_MS = 10_000
 
 /** A file watch can be lost; the status is looked for again this often. */
 const RECHECK_MS = 1000
@@ -90,6 +97,33 @@ export async function awaitStatus(ref: ProcessRef, supervisor: ChildProcess | nu
     watcher?.close()
     supervisor?.off('exit', onExit)
     signal.removeEventListener('abort', onWake)
+  }
+}
+
+/**
+ * Resolves when the output that was written before the end is in its files, which is when the supervisor is gone. A daemon left behind on
+ * purpose may hold the streams open for ever; then a while must do.
+ */
+export async function awaitDrained(ref: ProcessRef, supervisor: ChildProcess | null): Promise<void> {
+  if (await isGoneWithin(ref, supervisor, FIRST_LOOK_MS)) return
+  const hasDaemon = (await findTree(await treeOfRun(ref))).length > 0
+  await isGoneWithin(ref, supervisor, hasDaemon ? DAEMON_PATIENCE_MS : DRAIN_PATIENCE_MS)
+}
+
+async function isGoneWithin(ref: ProcessRef, supervisor: ChildProcess | null, patienceMs: number): Promise<boolean> {
+  const patience = new AbortController()
+  const timer = setTimeout(() => patience.abort(), patienceMs)
+  const onExit = () => patience.abort()
+  supervisor?.once('exit', onExit)
+  try {
+    for (let pauseMs = 2; (await startTicksOf(ref.pid)) === ref.startTicks; pauseMs = Math.min(pauseMs * 2, 100)) {
+      if (patience.signal.aborted) return false
+      await delay(pauseMs, undefined, { signal: patience.signal }).catch(() => {})
+    }
+    return true
+  } finally {
+    clearTimeout(timer)
+    supervisor?.off('exit', onExit)
   }
 }
 

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -202,6 +202,20 @@ describe('output', () => {
     expect(result.truncated).toBe(false)
   })
 
+  it('is all there when wait tells of the end, however slowly it was taken up', async () => {
+    const sandbox = await sandboxOf()
+    const ref = unwrap(await runtime.launch(sandbox, command('echo up >up; while [ ! -e go ]; do sleep 0.02; done; echo the-last-words')))
+    await untilFile(sandbox, 'up')
+    const drains = pidsOf('dd', ref.pid)
+    expect(drains.length).toBe(2)
+    for (const pid of drains) process.kill(pid, 'SIGSTOP')
+    const said = runtime.wait(ref, AbortSignal.timeout(20_000)).then(() => readFileSync(ref.stdoutFile, 'utf8'))
+    unwrap(await runtime.writeFile(sandbox, 'go', '', 0o600))
+    await run(sandbox, `while [ ! -e '${ref.statusFile}' ]; do sleep 0.02; done`)
+    for (const pid of drains) process.kill(pid, 'SIGCONT')
+    expect(await said).toBe('the-last-words\n')
+  })
+
   it('does not wait for a daemon that keeps the stream open', async () => {
     const sandbox = await sandboxOf()
     const result = await run(sandbox, 'sleep 600 & echo started')
@@ -385,6 +399,21 @@ describe('prepare', () => {
     })
   })
 })
+
+/** Processes of a name in a process group. */
+function pidsOf(name: string, group: number): readonly number[] {
+  const stats = readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry))
+    .map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      } catch {
+        return ''
+      }
+    })
+  const found = stats.map((stat) => /^(\d+) \((.*)\) \S \d+ (\d+) /.exec(stat))
+  return found.filter((match) => match?.[2] === name && match[3] === String(group)).map((match) => Number(match?.[1]))
+}
 
 function isAlive(pid: number): boolean {
   try {
