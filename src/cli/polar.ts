@@ -1,10 +1,9 @@
-// The `polar` command line: which command takes which options.
+// The `polar` command line: which command takes which options. A command's code is loaded when it runs.
 import { Command, InvalidArgumentError } from 'commander'
-import { runEngineCommand } from './engine.ts'
 import { EXIT } from './exit.ts'
-import { runServe, type ServeOptions } from './serve.ts'
-import { runStatus, type StatusOptions } from './status.ts'
-import { runSubmit, type SubmitOptions } from './submit.ts'
+import type { ServeOptions } from './serve.ts'
+import type { StatusOptions } from './status.ts'
+import type { SubmitOptions } from './submit.ts'
 
 const program = new Command('polar')
   .description('Rollouts of unmodified agent CLIs, with every token they saw and sampled.')
@@ -14,6 +13,11 @@ const program = new Command('polar')
     '\nExit codes: 0 done, 1 it ran and did not succeed, 2 the command or its files are wrong, 3 the node gave no answer.',
   )
 
+// Before the commands: they inherit it.
+program.exitOverride((error) => {
+  // Commander has printed what is wrong; help and version are no errors.
+  process.exit(error.exitCode === 0 ? EXIT.ok : EXIT.usage)
+})
 program
   .command('serve')
   .description('run the node: control API, gateways, proxy pool')
@@ -21,6 +25,7 @@ program
   .option('--engine-url <url>', 'inference engine for gateways that name none')
   .option('--json', 'one JSON line per event')
   .action(async (options: ServeOptions) => {
+    const { runServe } = await import('./serve.ts')
     process.exitCode = await runServe(options)
   })
 
@@ -35,6 +40,7 @@ program
   .option('--poll-interval <seconds>', 'between two looks at a silent task', seconds, 2)
   .option('--json', 'one JSON line per event')
   .action(async (file: string, options: SubmitOptions) => {
+    const { runSubmit } = await import('./submit.ts')
     process.exitCode = await runSubmit(file, options)
   })
 
@@ -47,6 +53,7 @@ program
   .option('--token <token>', 'control token')
   .option('--json', 'the answer as JSON')
   .action(async (task: string | undefined, options: StatusOptions) => {
+    const { runStatus } = await import('./status.ts')
     process.exitCode = await runStatus(task, options)
   })
 
@@ -65,15 +72,12 @@ program
   .option('--ttft-ms <ms>', 'time to the first token (default 0)')
   .option('--ms-per-token <ms>', 'time per token (default 0)')
   .option('--concurrency <n>', 'generations at once (default 256)')
-  .option('--fault <name[:times]...>', 'go wrong on purpose; an unknown name lists all')
+  .option('--fault <fault...>', 'go wrong on purpose: <name> or <name>:<times>; an unknown name lists all')
   .action(async (options: Readonly<Record<string, unknown>>) => {
+    const { runEngineCommand } = await import('./engine.ts')
     process.exitCode = await runEngineCommand(options)
   })
 
-program.exitOverride((error) => {
-  // Commander has printed what is wrong; help and version are no errors.
-  process.exit(error.exitCode === 0 ? EXIT.ok : EXIT.usage)
-})
 await program.parseAsync()
 
 function seconds(text: string): number {

@@ -10,7 +10,7 @@ import type { AdminAnswer } from './thread-admin.ts'
 export type SupervisorOptions<Boot, Ready> = {
   readonly spec: ThreadSpec
   readonly scheduler: Scheduler
-  /** Joins a new incarnation to its peers and boots it. A throw ends that incarnation and costs a restart. */
+  /** Joins a new incarnation to its peers and boots it. A throw ends that incarnation; in the first one it is final, later it costs a restart. */
   start(thread: Thread<Boot, Ready>): Promise<void>
   /** Called before the next incarnation is started, and also when there will be none. */
   onLost?(exit: ThreadExit): void
@@ -39,6 +39,8 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
   let phase: Lifecycle = 'starting'
   let watchTimer: Timer | null = null
   let closed: Promise<AdminAnswer<DrainReport>> | null = null
+  /** A thread that never ran is not tried again: what keeps it from starting is its owner's to mend. */
+  let hasRun = false
   let settleStarted: (isRunning: boolean) => void = () => {}
   const started = new Promise<boolean>((resolve) => {
     settleStarted = resolve
@@ -57,6 +59,7 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     startOf(begun).then(
       () => {
         if (begun !== thread || phase !== 'starting') return
+        hasRun = true
         enter('running')
         watch(begun)
       },
@@ -73,7 +76,7 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     watchTimer?.cancel()
     if (closed !== null) return
     options.onLost?.(exit)
-    if (!budget.spend(scheduler.clock.nowMs())) {
+    if (!hasRun || !budget.spend(scheduler.clock.nowMs())) {
       enter('failed')
       return
     }
