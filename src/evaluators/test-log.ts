@@ -7,7 +7,7 @@ const SEVERITY: { readonly [S in TestStatus]: number } = { PASSED: 0, SKIPPED: 1
 
 const FIRST = /^(PASSED|FAILED|ERROR|SKIPPED)([ \t]+)(\S.*)$/
 const LAST = /^(\S.*?)[ \t]+(PASSED|FAILED|ERROR|SKIPPED)(?:[ \t]+\[ *\d+%\])?(?:[ \t]+[[(].*[\])])?$/
-// biome reads control characters in a literal as a mistake; here they are the terminal's own.
+/** A terminal's colour codes; built from text because an escape character in a literal is easily lost. */
 const COLOUR = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g')
 /** pytest shows captured log records as `ERROR    logger:file.py:12 text`: not a test. */
 const LOG_RECORD = /^\S+:[^\s:]+:\d+ /

@@ -59,7 +59,6 @@ export const piHarness: Harness = {
         files: [
           { path: instructionFile(context), content: context.instruction },
           { path: `${config}/models.json`, content: JSON.stringify(modelsOf(context, settings.data), null, 2) },
-          // Compaction stays on: it is the agent's own way out of a full context. Retries are the gateway's business, which sees failures first.
           ...promptFiles(settings.data, config),
         ],
         setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }],
