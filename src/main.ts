@@ -90,7 +90,6 @@ async function start(config: Config, log: Logger): Promise<Started> {
       token: token.token,
       kernel: node.kernel,
       rolloutServer: node.rolloutServer,
-      ledger: node.ledger,
       readGateway: node.readGateway,
       readResult: node.readResult,
       checkTask,

@@ -1,10 +1,10 @@
 // The files of a repository as git lists them, and which of them the agent changed. Paths are latin1: one character per byte.
 import { pathMatcher } from './path-pattern.ts'
 
-export type TreeEntry = { readonly mode: string; readonly oid: string }
+type TreeEntry = { readonly mode: string; readonly oid: string }
 export type TreeListing = ReadonlyMap<string, TreeEntry>
 
-export type Change = {
+type Change = {
   readonly path: string
   /** Null for a new file. */
   readonly before: TreeEntry | null

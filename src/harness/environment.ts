@@ -5,7 +5,7 @@ export const INSTRUCTION_FILE = 'POLAR_INSTRUCTION_FILE'
 export const INSTRUCTION = 'POLAR_INSTRUCTION'
 
 /** One string of an environment may have 128 KiB with its name (MAX_ARG_STRLEN); a longer one would make every exec fail. */
-export const MAX_ENVIRONMENT_TEXT = 120 * 1024
+const MAX_ENVIRONMENT_TEXT = 120 * 1024
 
 export const instructionFile = (context: HarnessContext): string => `${context.home}/.polar/instruction.md`
 

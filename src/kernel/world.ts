@@ -17,6 +17,8 @@ export type World = Scheduler & {
   readonly random: Random
   /** Runs until `until` holds or nothing is left to do; true when `until` holds (or was not given). Promise chains settle between turns. */
   run(until?: () => boolean): Promise<boolean>
+  /** From now on turns run in order and no timer fires early. */
+  calm(): void
   /** Runs everything that is due within `ms` of virtual time, and moves the clock there. */
   advance(ms: number): Promise<void>
 }
@@ -92,6 +94,9 @@ export function openWorld(options: WorldOptions): World {
       turns.push(turn)
     },
     after,
+    calm() {
+      choices = 0
+    },
     async run(until) {
       if (until !== undefined) return runUntil(until, Number.POSITIVE_INFINITY)
       await runUntil(() => false, Number.POSITIVE_INFINITY)

@@ -52,7 +52,7 @@ export type AnswerMessage = {
 }
 
 /** Reasons with which a generation is an answer. */
-export type AnswerFinish = Exclude<FinishReason, 'abort' | 'unknown'>
+type AnswerFinish = Exclude<FinishReason, 'abort' | 'unknown'>
 
 export type ChatAnswer = {
   readonly message: AnswerMessage

@@ -2,7 +2,7 @@
 import type { CallId } from '../contract/ids.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 
-export type Turn = {
+type Turn = {
   readonly digest: string
   readonly progress: 'running' | 'answered'
   /** `linger` counts up with every departure, so that an old timer means nothing. */

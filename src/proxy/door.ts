@@ -31,7 +31,7 @@ export type DoorHost = GenerationHost & {
   readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
 }
 
-export type Attached = { readonly ok: true; readonly turn: Turn } | { readonly ok: false; readonly failure: Failure }
+type Attached = { readonly ok: true; readonly turn: Turn } | { readonly ok: false; readonly failure: Failure }
 
 export type Door = {
   readonly options: DoorOptions

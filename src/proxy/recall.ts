@@ -4,7 +4,7 @@ import type { Diagnostic } from '../contract/call.ts'
 import type { AnswerMessage, AssistantMessage, ChatMessage, ContentPart, ToolCall } from './chat.ts'
 import { canonicalText } from './json.ts'
 
-export type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
+type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
 
 export type Recall = {
   remember(message: AnswerMessage): void

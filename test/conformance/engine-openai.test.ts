@@ -8,12 +8,13 @@ const MODEL = 'qwen3-scripted'
 const script: ScriptInput = {
   rules: [
     {
-      match: { turn: 1, has_tool: 'bash' },
+      match: { turn: 1, has_tool: 'bash', last_contains: 'go' },
       choices: [
         { variant: 'look', reasoning: 'Hm.', text: 'I look. 🤗', tool_calls: [{ name: 'bash', arguments: { command: 'ls', n: [1, 2] } }] },
       ],
     },
     { match: { variant: 'look' }, choices: [{ text: 'There it is.' }] },
+    { match: { last_contains: 'limit' }, choices: [{ tool_calls: [{ name: 'bash', arguments: {} }], finish_reason: 'length' }] },
     { match: { last_contains: 'forever' }, choices: [{ text: 'word '.repeat(50).trim(), latency: { ttft_ms: 1, ms_per_token: 1000 } }] },
     { choices: [{ text: 'One. Two. Three.' }] },
   ],
@@ -152,6 +153,12 @@ describe.each(['vllm', 'sglang'] as const)('%s: the OpenAI SDK', (shape) => {
     const promptTokens = (await loadQwen()).encode('<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n').length
     expect((await post(engine, { messages: hi, max_tokens: 64 - promptTokens })).status).toBe(200)
     expect((await post(engine, { messages: hi, max_tokens: 65 - promptTokens })).status).toBe(400)
+  })
+
+  it('reads a call that ended at the length limit as the engine reports it', async () => {
+    const { chat } = await open({ shape })
+    const answer = await create(chat, { messages: [{ role: 'user', content: 'limit' }], tools })
+    expect(answer.choices[0]!.finish_reason).toBe(shape === 'vllm' ? 'tool_calls' : 'length')
   })
 
   it('finds the model and its length', async () => {

@@ -13,7 +13,7 @@ import type { BoundarySettings } from '../../src/proxy/settings.ts'
 import { type Arena, openArena } from '../../src/tokens/arena.ts'
 
 /** One generation an engine was asked for. */
-export type Generation = {
+type Generation = {
   readonly url: string
   readonly body: { readonly [key: string]: unknown }
   readonly isCancelled: () => boolean

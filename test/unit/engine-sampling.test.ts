@@ -126,6 +126,12 @@ describe('deltas of a streamed answer', () => {
     expect(deltas.map((delta) => delta.isLast)).toEqual(deltas.map((_, index) => index === deltas.length - 1))
   })
 
+  it('closes also a choice that has no token', () => {
+    const [empty, other] = [cutGeneration(sample(LONG), 0), sample('Hi.')]
+    const deltas = [...answerDeltas([empty, other], 1)].filter((each) => each.choice === empty)
+    expect(deltas.map((each) => each.delta)).toEqual([{ from: 0, to: 0, isLast: true, reasoning: '', content: '', toolCalls: [] }])
+  })
+
   it('gives the whole arguments at the end of a call that was sampled in another spacing', () => {
     const choice = sample('<tool_call>{"name":"bash","arguments":{"a":[1,2]}}</tool_call>')
     const calls = [...answerDeltas([choice], 1)].flatMap((each) => each.delta.toolCalls)
@@ -134,7 +140,7 @@ describe('deltas of a streamed answer', () => {
 })
 
 describe('a generation cut by an abort', () => {
-  it.each([0, 1, 5, 12])('keeps %i tokens and nothing that was not finished by then', (count) => {
+  it.each([0, 1, 5, 12, 30])('keeps %i tokens and nothing that was not finished by then', (count) => {
     const choice = sample(LONG, { topLogprobs: 1 })
     const cut = cutGeneration(choice, count)
     expect([ids(cut), cut.logprobs, cut.finish]).toEqual([ids(choice).slice(0, count), choice.logprobs.slice(0, count), 'abort'])
@@ -163,11 +169,13 @@ describe('the request log', () => {
   })
 
   it('takes no news of a request it no longer keeps', () => {
-    const log = openRequestLog({ requests: 1, promptTokens: 100 })
-    const first = log.open(0, {}, '1')
-    log.open(1, {}, '1')
-    first.prompted([1, 2])
-    expect(log.list()).toMatchObject([{ at: 1, promptTokens: 0 }])
+    const log = openRequestLog({ requests: 2, promptTokens: 3 })
+    const [first] = [0, 1, 2].map((at) => log.open(at, {}, '1'))
+    first!.prompted([1, 2, 3, 4])
+    expect(log.list()).toMatchObject([
+      { at: 1, promptTokens: 0 },
+      { at: 2, promptTokens: 0 },
+    ])
   })
 })
 

@@ -22,6 +22,7 @@ export type EvaluatorOptions = {
 
 /** Its line is all it remembers, and whoever stood in it is told `stopped`. */
 const RESTARTS = { max: 5, withinMs: 60_000 }
+const STOP_AGAIN_MS = 1_000
 
 export function evaluatorActor(options: EvaluatorOptions): ActorSpec<EvaluatorMessage> {
   return { name: 'evaluator', capacity: 1024, restarts: RESTARTS, create: (context) => createReceiver(context, options) }
@@ -36,8 +37,8 @@ function createReceiver(context: ActorContext<EvaluatorMessage>, options: Evalua
       if (start === null) return
       context.pipe(
         async () => {
-          const evaluation = await evaluateWithin(start, options)
-          context.reply(start.ask, evaluation)
+          context.reply(start.ask, await evaluateWithin(start, options))
+          await stopGraders(start, options)
         },
         (outcome) => {
           if (!outcome.ok) context.reply(start.ask, { type: 'failed', error: outcome.error.message, log: outcome.error.stack ?? '' })
@@ -51,7 +52,6 @@ function createReceiver(context: ActorContext<EvaluatorMessage>, options: Evalua
 async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptions): Promise<EvaluatorReply> {
   const { kernel } = options
   const deadlineMs = kernel.clock.nowMs() + command.timeoutMs
-  const graders: SandboxId[] = []
   const host = hostOf(options, deadlineMs)
 
   async function freshSandbox(): Promise<Fallible<EvaluatorSandbox>> {
@@ -67,7 +67,6 @@ async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptio
     }))
     if (!started.ok) return started
     const { sandbox } = started.value
-    graders.push(sandbox)
     for (const [index, action] of (command.runtime.eval_prepare ?? command.runtime.prepare).entries()) {
       const timeoutMs = Math.max(1, deadlineMs - kernel.clock.nowMs())
       const prepared = await host<ExecResult | null>((ask) => ({ type: 'prepare-sandbox', sandbox, action, timeoutMs, ask }))
@@ -100,9 +99,20 @@ async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptio
     ])
   } finally {
     cancel.cancel()
-    for (const sandbox of graders) {
-      await kernel.ask<SandboxCommand, void>(options.sandboxes, (ask) => ({ type: 'stop-sandbox', sandbox, ask }), options.teardownMs)
-    }
+  }
+}
+
+/** Returns when none is left, not even one that was still starting: until then the evaluation holds its place. */
+async function stopGraders({ session, attempt }: EvaluatorCommand, { kernel, sandboxes, teardownMs }: EvaluatorOptions): Promise<void> {
+  for (;;) {
+    const stopped = await kernel.ask<SandboxCommand, void>(
+      sandboxes,
+      (ask) => ({ type: 'stop-attempt', session, attempt, purpose: 'grader', ask }),
+      teardownMs,
+    )
+    if (stopped.ok || stopped.error === 'stopped') return
+    // A refused question comes back at once.
+    await new Promise<void>((resolve) => kernel.scheduler.after(STOP_AGAIN_MS, resolve))
   }
 }
 

@@ -76,8 +76,14 @@ export type SandboxCommand =
   /** Answered when the launched tree is gone (or as gone as the backend's isolation can make it). */
   | { readonly type: 'kill-process'; readonly sandbox: SandboxId; readonly graceMs: number; readonly ask: Ask<Fallible<void>> }
   | { readonly type: 'stop-sandbox'; readonly sandbox: SandboxId; readonly ask: Ask<void> }
-  /** Stops every sandbox of that attempt, also one that is still starting. */
-  | { readonly type: 'stop-attempt'; readonly session: SessionId; readonly attempt: number; readonly ask: Ask<void> }
+  /** Stops every sandbox of that attempt, or those of one purpose, also one that is still starting. Answered when they are gone. */
+  | {
+      readonly type: 'stop-attempt'
+      readonly session: SessionId
+      readonly attempt: number
+      readonly purpose?: SandboxPurpose
+      readonly ask: Ask<void>
+    }
   /** Stops every sandbox started for that gateway. */
   | { readonly type: 'gateway-lost'; readonly gateway: GatewayId }
   | { readonly type: 'stop-all'; readonly ask: Ask<void> }

@@ -68,8 +68,12 @@ export function step(state: SandboxState, message: SandboxCommand | SandboxSigna
       return gone(state, message.sandbox, [])
     case 'stop-sandbox':
       return stop(state, (_, id) => id === message.sandbox, message.ask)
-    case 'stop-attempt':
-      return stop(state, (sandbox) => sandbox.session === message.session && sandbox.attempt === message.attempt, message.ask)
+    case 'stop-attempt': {
+      const { session, attempt, purpose, ask } = message
+      const isMeant = (sandbox: Sandbox): boolean =>
+        sandbox.session === session && sandbox.attempt === attempt && (purpose === undefined || sandbox.purpose === purpose)
+      return stop(state, isMeant, ask)
+    }
     case 'gateway-lost':
       return stop(state, (sandbox) => sandbox.gateway === message.gateway, null)
     case 'stop-all':

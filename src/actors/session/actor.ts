@@ -321,6 +321,7 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
   const { outcome, error } = effect
   const exit = effect.ended?.exit ?? null
   const isTimeout = outcome === 'agent_timeout'
+  const isStoppedEarly = effect.cancelled === 'stopped early: enough usable sessions'
   return {
     session: spec.session,
     task: spec.task,
@@ -329,7 +330,8 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
     outcome,
     error,
     timing: effect.timing,
-    taskMetadata: spec.request.metadata,
+    // As for sessions that were stopped before they were dispatched, so that a trainer reads one kind of mark.
+    taskMetadata: isStoppedEarly ? { ...spec.request.metadata, early_stop_cancelled: true, fully_masked: true } : spec.request.metadata,
     agentResult: {
       status: outcome === 'completed' ? 'completed' : isTimeout ? 'timeout' : 'failed',
       return_code: exit?.type === 'exited' ? exit.code : null,

@@ -5,7 +5,7 @@ import type { SessionSummary } from '../../contract/result.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
-import type { SessionSpec } from '../gateway/protocol.ts'
+import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
 import type { Deadline, SessionMessage } from './protocol.ts'
 
@@ -39,7 +39,7 @@ type Common = {
   readonly tokens: number
   readonly contextExhausted: boolean
   /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
-  readonly cancelled: string | null
+  readonly cancelled: CancelReason | null
 }
 
 type Ended = Common & { readonly verdict: Verdict; readonly sandbox: StartedSandbox | null; readonly ended: AgentEnded | null }
@@ -91,6 +91,7 @@ export type SessionEffect =
       readonly ended: AgentEnded | null
       readonly notes: readonly string[]
       readonly calls: number
+      readonly cancelled: CancelReason | null
     }
   /** `isRetry`: the ledger refused or did not answer; the shell waits a little first. */
   | { readonly type: 'record'; readonly payload: ArrayBuffer; readonly summary: SessionSummary; readonly isRetry: boolean }
@@ -344,19 +345,19 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
   }
 }
 
-function cancel(state: SessionState, reason: string, nowMs: number): SessionStep {
+function cancel(state: SessionState, reason: CancelReason, nowMs: number): SessionStep {
   if (state.phase === 'closed') return [state, []]
   const verdict: Verdict = { outcome: 'cancelled', error: `session cancelled: ${reason}` }
   switch (state.phase) {
     case 'queued':
     case 'starting':
-      return abandon(state, null, verdict.outcome, verdict.error, nowMs)
+      return abandon({ ...state, cancelled: reason }, null, verdict.outcome, verdict.error, nowMs)
     case 'preparing':
     case 'ready':
-      return abandon(state, state.sandbox, verdict.outcome, verdict.error, nowMs)
+      return abandon({ ...state, cancelled: reason }, state.sandbox, verdict.outcome, verdict.error, nowMs)
     case 'launching':
     case 'running':
-      return leaveRun(state, verdict, null, nowMs)
+      return leaveRun({ ...state, cancelled: reason }, verdict, null, nowMs)
     case 'evaluating':
       return finish({ ...state, verdict, cancelled: reason }, state.payload, null, nowMs)
     case 'killing':
@@ -398,9 +399,8 @@ function abandon(
 /** The agent may still have children: nothing is sealed or graded before its whole tree is gone. */
 function leaveRun(state: Live, verdict: Verdict, ended: AgentEnded | null, nowMs: number): SessionStep {
   const common = { ...commonOf(state), marks: marked(state, 'agentEnded', nowMs) }
-  const cancelled = verdict.outcome === 'cancelled' ? verdict.error : null
   return [
-    { ...common, phase: 'killing', verdict, sandbox: state.sandbox, ended, cancelled },
+    { ...common, phase: 'killing', verdict, sandbox: state.sandbox, ended },
     [
       { type: 'disarm', deadline: 'agent' },
       { type: 'disarm', deadline: 'first-call' },
@@ -491,6 +491,7 @@ function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluatio
         ended: state.ended,
         notes: state.sandbox?.notes ?? [],
         calls: state.calls,
+        cancelled: state.cancelled,
       },
     ],
   ]

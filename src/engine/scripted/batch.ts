@@ -72,7 +72,8 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
   return {
     enter(signal) {
       if (isClosed || signal.aborted) return Promise.resolve(null)
-      if (hasRoom() && waiters.size === 0) return Promise.resolve(seat())
+      // Whenever there is room the line has been let in already, so nobody is passed.
+      if (hasRoom()) return Promise.resolve(seat())
       if (waiters.size >= limits.waiting) return Promise.resolve('full')
       return new Promise((resolve) => {
         const leave = () => {

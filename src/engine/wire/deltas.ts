@@ -35,8 +35,7 @@ function deltaOf(choice: GeneratedChoice, from: number, end: number): AnswerDelt
   const to = Math.min(end, choice.tokens.length)
   const isLast = to === choice.tokens.length
   const textFrom = from === 0 ? 0 : (choice.tokens[from - 1]?.textEnd ?? 0)
-  // The last delta carries whatever no token's text reached, so that the deltas always add up.
-  const textTo = isLast ? Number.POSITIVE_INFINITY : (choice.tokens[to - 1]?.textEnd ?? 0)
+  const textTo = choice.tokens[to - 1]?.textEnd ?? 0
   const covered = (part: AnswerPart, kind: AnswerPart['kind']) =>
     part.kind === kind && part.kind !== 'tool-call' ? overlap(part.text, part.start, textFrom, textTo) : ''
   const calls = choice.parts.filter((part) => part.kind === 'tool-call')

@@ -66,10 +66,10 @@ export function completionTokens(generation: Generation): number {
   return generation.choices.reduce((sum, choice) => sum + choice.tokens.length, 0)
 }
 
-/** The reason in OpenAI's words: a finished answer with tool calls ends in `tool_calls`. */
-export function finishReasonOf(choice: GeneratedChoice): string | null {
-  const callsTools = choice.parts.some((part) => part.kind === 'tool-call')
-  return choice.finish === 'stop' && callsTools ? 'tool_calls' : choice.finish
+/** The reason in OpenAI's words. Engines differ in which ends become `tool_calls` when the answer calls tools. */
+export function finishReasonOf(choice: GeneratedChoice, becomesToolCalls: readonly EngineFinish[]): string | null {
+  if (choice.finish === null || !becomesToolCalls.includes(choice.finish)) return choice.finish
+  return choice.parts.some((part) => part.kind === 'tool-call') ? 'tool_calls' : choice.finish
 }
 
 /** OpenAI's logprob entries, which both engines use. `naming` prints a token as its text or as `token_id:<id>`. */

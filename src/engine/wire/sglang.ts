@@ -18,6 +18,8 @@ export const sglang: WireShape = {
   chunks,
 }
 
+const BECOMES_TOOL_CALLS = ['stop'] as const
+
 /** A stream may not be asked for ids, which only plain answers carry. The model's name is not looked at. */
 function complaint(request: ChatRequest): Complaint | null {
   if (request.stream !== true) return null
@@ -42,7 +44,7 @@ function completion(generation: Generation, request: ChatRequest): object {
       index: choice.index,
       message: messageOf(choice),
       logprobs: request.logprobs === true ? { content: logprobContent(choice, { from: 0, to: choice.tokens.length }, 'text') } : null,
-      finish_reason: finishReasonOf(choice),
+      finish_reason: finishReasonOf(choice, BECOMES_TOOL_CALLS),
       matched_stop: matchedStop(generation, choice),
       ...(asksPrompt && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}),
       ...(request.return_token_ids === true && choice.showsIds ? { token_ids: choice.tokens.map((token) => token.id) } : {}),
@@ -70,7 +72,7 @@ function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: n
       index: choice.index,
       delta: deltaMessage(delta),
       logprobs: request.logprobs === true ? { content: logprobContent(choice, delta, 'text') } : null,
-      finish_reason: delta.isLast ? finishReasonOf(choice) : null,
+      finish_reason: delta.isLast ? finishReasonOf(choice, BECOMES_TOOL_CALLS) : null,
       matched_stop: delta.isLast ? matchedStop(generation, choice) : null,
     }
     yield { afterTokens: delta.to, data: { ...base, choices: [entry], usage: null } }

@@ -18,6 +18,9 @@ export const vllm: WireShape = {
   chunks,
 }
 
+/** vLLM says `tool_calls` whenever its parser found some, also at the length limit. */
+const BECOMES_TOOL_CALLS = ['stop', 'length'] as const
+
 const bad = (message: string, param: string): Complaint => ({ status: 400, message, param })
 
 function complaint(request: ChatRequest, model: string): Complaint | null {
@@ -46,7 +49,7 @@ function completion(generation: Generation, request: ChatRequest): object {
       index: choice.index,
       message: messageOf(choice),
       logprobs: logprobsOf(choice, request, { from: 0, to: choice.tokens.length }),
-      finish_reason: finishReasonOf(choice),
+      finish_reason: finishReasonOf(choice, BECOMES_TOOL_CALLS),
       stop_reason: choice.matchedStop,
       token_ids: showsIds && choice.showsIds ? choice.tokens.map((token) => token.id) : null,
     })),
@@ -95,7 +98,7 @@ function chunkChoice(choice: GeneratedChoice, delta: AnswerDelta, request: ChatR
       ...(delta.toolCalls.length === 0 ? {} : { tool_calls: delta.toolCalls }),
     },
     logprobs: logprobsOf(choice, request, delta),
-    finish_reason: delta.isLast ? finishReasonOf(choice) : null,
+    finish_reason: delta.isLast ? finishReasonOf(choice, BECOMES_TOOL_CALLS) : null,
     ...(delta.isLast ? { stop_reason: choice.matchedStop } : {}),
     ...(request.return_token_ids === true && choice.showsIds ? { token_ids: ids } : {}),
   }

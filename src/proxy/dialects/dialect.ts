@@ -34,7 +34,7 @@ export type ReplyForm = {
   stream(identity: AnswerIdentity): ReplyStream
 }
 
-export type ReadRequest =
+type ReadRequest =
   | { readonly ok: true; readonly call: NormalisedCall; readonly reply: ReplyForm }
   | { readonly ok: false; readonly failure: Failure }
 

@@ -3,7 +3,7 @@ import type { CaptureError, EngineKind } from '../../contract/call.ts'
 import type { ChatAnswer, ChatMessage, Tool } from '../chat.ts'
 import type { JsonObject } from '../json.ts'
 
-export type EnginePrompt =
+type EnginePrompt =
   | { readonly kind: 'messages'; readonly messages: readonly ChatMessage[]; readonly tools: readonly Tool[] | null }
   /** Rendered by the gateway, so that no turn can drift. */
   | {
@@ -13,7 +13,7 @@ export type EnginePrompt =
       readonly tools: readonly Tool[] | null
     }
 
-export type EngineRequest = { readonly prompt: EnginePrompt; readonly parameters: JsonObject; readonly model: string }
+type EngineRequest = { readonly prompt: EnginePrompt; readonly parameters: JsonObject; readonly model: string }
 
 export type HttpRequest = {
   readonly method: 'GET' | 'POST'

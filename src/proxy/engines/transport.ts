@@ -3,7 +3,7 @@ import { Agent } from 'undici'
 import type { HttpRequest, HttpResponse } from './engine.ts'
 
 /** `refused`: nothing was sent; `reset`: the connection broke after that; `aborted`: our own signal. */
-export type TransportFailure = 'refused' | 'reset' | 'aborted' | 'too-large'
+type TransportFailure = 'refused' | 'reset' | 'aborted' | 'too-large'
 
 export type TransportReply =
   | { readonly ok: true; readonly response: HttpResponse }

@@ -24,7 +24,7 @@ export type Lease = {
   release(outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled', weightVersion: string | null): void
 }
 
-export type Acquisition = { readonly ok: true; readonly lease: Lease } | { readonly ok: false; readonly failure: Failure }
+type Acquisition = { readonly ok: true; readonly lease: Lease } | { readonly ok: false; readonly failure: Failure }
 
 export type PoolOptions = {
   readonly kernel: Kernel

@@ -37,7 +37,7 @@ export type ReplicaState = {
   readonly nextLease: number
 }
 
-export type ReplicaSignal = { readonly type: 'probe-due' } | { readonly type: 'probed'; readonly result: Settled<ProbeResult> }
+type ReplicaSignal = { readonly type: 'probe-due' } | { readonly type: 'probed'; readonly result: Settled<ProbeResult> }
 
 export type ReplicaMessage = ReplicaCommand | ReplicaSignal
 
