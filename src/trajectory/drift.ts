@@ -122,14 +122,14 @@ function generationSuffix(earlier: Int32Array, later: Int32Array, from: number):
   return length
 }
 
-/** True when `prompt` from `at` goes on with a true tail of `sampled`, and that tail holds more than the end-of-turn token. */
+/** True when `prompt` from `at` goes on with a tail of `sampled`, whose beginning it lacks, and that tail holds more than the end-of-turn token. */
 function startsWithRestOf(prompt: Int32Array, at: number, sampled: Int32Array, endToken: number | null): boolean {
   const pattern = prompt.subarray(at, at + sampled.length)
   const matched = longestTail(sampled, pattern)
   return matched > 1 || (matched === 1 && pattern[0] !== endToken)
 }
 
-/** Length of the longest proper tail of `text` that begins `pattern` (Knuth, Morris, Pratt: linear however repetitive the turn). */
+/** Length of the longest tail of `text` that begins `pattern` (Knuth, Morris, Pratt: linear however repetitive the turn). */
 function longestTail(text: Int32Array, pattern: Int32Array): number {
   const fallback = new Int32Array(pattern.length)
   for (let at = 1, length = 0; at < pattern.length; at++) {
@@ -138,7 +138,7 @@ function longestTail(text: Int32Array, pattern: Int32Array): number {
     fallback[at] = length
   }
   let length = 0
-  for (let at = 1; at < text.length; at++) {
+  for (let at = 0; at < text.length; at++) {
     while (length > 0 && (length === pattern.length || text[at] !== pattern[length])) length = fallback[length - 1] ?? 0
     if (text[at] === pattern[length]) length++
   }

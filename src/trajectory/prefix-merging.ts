@@ -65,22 +65,17 @@ function planRows(analysis: Analysis): readonly RowPlan[] {
   return plans.sort((a, b) => firstOwn(a) - firstOwn(b))
 }
 
-/** The child whose row trains the parent's turn: on the agent's main line, with the most trained calls behind it, earliest. */
-function chooseHeirs({ calls, forest, roles, verdicts }: Analysis): ReadonlyMap<number, number> {
+/** The child whose row trains the parent's turn: the one with the most trained calls behind it, earliest. */
+function chooseHeirs({ calls, forest, verdicts }: Analysis): ReadonlyMap<number, number> {
   const trained: number[] = calls.map((_, index) => (verdicts[index] === null ? 1 : 0))
   for (const index of forest.order.toReversed()) {
     const parent = forest.placements[index]?.parent ?? -1
     if (parent !== -1) trained[parent] = (trained[parent] ?? 0) + (trained[index] ?? 0)
   }
-  const rank = (index: number) => (roles[index] === 'main' ? 0 : roles[index] === 'subagent' ? 1 : 2)
   const heirs = new Map<number, number>()
   for (const [parent, children] of forest.children.entries()) {
-    const [heir] = children
-      .filter((child) => isEmittedAt(calls, child))
-      .toSorted(
-        (a, b) =>
-          Number(trained[a] === 0) - Number(trained[b] === 0) || rank(a) - rank(b) || (trained[b] ?? 0) - (trained[a] ?? 0) || a - b,
-      )
+    const emitted = children.filter((child) => isEmittedAt(calls, child))
+    const [heir] = emitted.toSorted((a, b) => (trained[b] ?? 0) - (trained[a] ?? 0) || a - b)
     if (heir !== undefined) heirs.set(parent, heir)
   }
   return heirs

@@ -43,7 +43,7 @@ export const sessions: fc.Arbitrary<readonly ToyCall[]> = fc.array(move, { minLe
         status,
         delivery,
         digest,
-        finishReason: status === 'ok' ? 'stop' : 'abort',
+        finishReason: status === 'ok' ? 'stop' : null,
         captureError: usable ? null : { code: 'logprobs-missing', detail: 'none' },
         weightVersion: `w${at % 3}`,
       },

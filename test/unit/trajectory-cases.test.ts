@@ -1,6 +1,7 @@
 // Reported faults of other trajectory builders, each as the case it came from.
 import { describe, expect, it } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
+import { callId } from '../../src/contract/ids.ts'
 import { assemble } from '../../src/trajectory/assemble.ts'
 import { buildPerRequest } from '../../src/trajectory/per-request.ts'
 import { buildPrefixMerging } from '../../src/trajectory/prefix-merging.ts'
@@ -68,6 +69,38 @@ describe('chains', () => {
     expect(untrained).toEqual([{ call_id: 'msg_a', reason, tokens: 2, emitted: true }])
   })
 
+  it('BD-04 keeps the answer of a last turn that nobody took, as undelivered', () => {
+    const lost = { delivery: 'no' } as const
+    const { stats } = build([call([1], [2]), call([1, 2, 3], [4], lost), call([1, 2, 3], [5, 6], lost)])
+    expect(stats.masked_tokens_by_reason).toEqual({ undelivered: 3 })
+  })
+
+  it('BD-04 of three attempts keeps the last delivered and names what each retries', () => {
+    const { traces, rows } = build([
+      call([1], [2]),
+      call([1, 2, 3], [4]),
+      call([1, 2, 3], [5]),
+      call([1, 2, 3], [6]),
+      call([1, 2, 3], [7], { delivery: 'no' }),
+    ])
+    expect(rows.filter(({ mask }) => mask.includes(1))).toEqual([{ prompt: [1], resp: [2, 3, 6], mask: [1, 0, 1] }])
+    expect(traces.map(({ metadata }) => [metadata.edge, metadata.row_id])).toEqual([
+      [null, 'row_msg_d'],
+      ['extends', 'row_msg_b'],
+      ['retry_of', 'row_msg_c'],
+      ['retry_of', 'row_msg_e'],
+    ])
+  })
+
+  it.each([
+    ['the request digest', { digest: 'digest-a' }],
+    ['the record', { retryOf: callId('a') }],
+  ])('BD-04 knows a retry whose prompt differs by %s', (_, same) => {
+    const { edges, stats } = build([call([1, 2], [3]), call([1, 4], [5], same)])
+    expect(edges).toMatchObject([{ kind: 'retry_of', call_id: 'msg_b', of: 'msg_a' }])
+    expect(stats.untrained_calls_by_reason).toEqual({ retry_abandoned: 1 })
+  })
+
   it('BD-04 trains identical answers once', () => {
     const { rows, stats } = build([call([1, 2], [3, 5]), call([1, 2], [3, 5]), call([1, 2, 3, 5, 6], [7]), call([1, 2, 3, 5, 8], [9])])
     expect(rows.flatMap(({ mask }) => mask).filter((bit) => bit === 1)).toHaveLength(4)
@@ -82,6 +115,17 @@ describe('chains', () => {
     ])
     expect(edges[0]).toMatchObject({ kind: 'rewrites', drift: { class: 'D2', index: 2 } })
     expect(stats.forks_by_cause).toEqual({ D2: 1 })
+  })
+
+  it('BD-06 takes a longer prompt that still tells the last answer for a rewrite, not for a compaction', () => {
+    const { edges } = build([call([1, 2], [7, 5, 9]), call([1, 2, 7, 5, 9, 3], [6, 8, 9]), call([1, 2, 5, 9, 3, 6, 8, 9, 3], [4, 9])])
+    expect(edges.at(-1)).toMatchObject({ kind: 'rewrites', drift: { class: 'D2', index: 2 } })
+  })
+
+  it('does not take a long common ending of two prompts for a generation prompt', () => {
+    const ending = Array.from({ length: 20 }, (_, at) => 50 + at)
+    const { edges } = build([call([1, 2, ...ending], [5, 9]), call([1, 3, ...ending], [6, 9])])
+    expect(edges).toEqual([])
   })
 
   it('BD-07 joins by ids alone, whatever the messages say', () => {

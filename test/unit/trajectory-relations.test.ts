@@ -156,7 +156,16 @@ describe('sub-agents', () => {
     expect(roles).toEqual(['main', 'subagent'])
   })
 
+  it('that run side by side hang from the same tool call', () => {
+    const sibling: TellingCall = { ...child, p: [1, 40], messages: [child.messages[0]!, { role: 'user', content: 'Look elsewhere.' }] }
+    expect(edgesOf([parent, child, sibling, back]).edges.slice(0, 2)).toEqual([
+      ['subagent_of', 'msg_b', 'msg_a', null],
+      ['subagent_of', 'msg_c', 'msg_a', null],
+    ])
+  })
+
   it("with the parent's own head are told from a compaction by the parent going on", () => {
+    const longer = { ...parent, messages: [SYSTEM, TASK, NEXT] }
     const fork: TellingCall = {
       p: [1, 4],
       r: [6, 9],
@@ -164,9 +173,30 @@ describe('sub-agents', () => {
       answer: said('found'),
       tools,
     }
-    const { edges, roles } = edgesOf([parent, fork, back])
+    const { edges, roles } = edgesOf([longer, fork, back])
     expect(edges[0]).toEqual(['subagent_of', 'msg_b', 'msg_a', null])
     expect(roles).toEqual(['main', 'subagent'])
+  })
+})
+
+describe('side calls before the first turn', () => {
+  const tools = [{ name: 'read' }]
+  const title: TellingCall = {
+    p: [1, 4],
+    r: [6, 9],
+    messages: [{ role: 'system', content: 'Write a title.' }, TASK],
+    answer: said('Bug fix'),
+  }
+  const more: TellingCall = { p: [1, 4, 6, 9, 3], r: [5, 9], messages: [...title.messages, said('Bug fix'), NEXT], answer: said('Shorter') }
+  const main: TellingCall = { p: [1, 2], r: [7, 9], messages: [SYSTEM, TASK], answer: said('ok'), tools }
+
+  it('do not make the agent a side call, whatever they share with it', () => {
+    expect(edgesOf([title, main]).roles).toEqual(['aux', 'main'])
+  })
+  it('stay side calls while they go on without tools', () => {
+    const { roles, traces } = edgesOf([title, more, main])
+    expect(roles).toEqual(['aux', 'main'])
+    expect([...traces[0]!.loss_mask]).toEqual([0, 0, 0, 0, 0])
   })
 })
 

@@ -5,7 +5,7 @@ import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
 import type { Trace } from '../../src/contract/result.ts'
 import { assemble } from '../../src/trajectory/assemble.ts'
 import type { ResultFacts } from '../../src/trajectory/facts.ts'
-import { packTrajectory, unpackSession } from '../../src/trajectory/pack.ts'
+import { packTrajectory, unpackSession, unpackTrajectory } from '../../src/trajectory/pack.ts'
 import { buildPrefixMerging } from '../../src/trajectory/prefix-merging.ts'
 import { emptyResult, finishResult } from '../../src/trajectory/result.ts'
 import { SESSION, type ToyCall, toyInput } from './trajectory-calls.ts'
@@ -85,6 +85,16 @@ describe('outcomes', () => {
       trained_tokens: 0,
       masked_tokens_by_reason: { cancelled: 5 },
     })
+  })
+})
+
+describe('a builder that sets rewards itself', () => {
+  it('cannot reward a session that was not graded', () => {
+    const trajectory = unpackTrajectory(packed())
+    const rewarded = packTrajectory({ ...trajectory, traces: trajectory.traces.map((trace) => ({ ...trace, reward: 1 })) })
+    for (const more of [{ outcome: 'cancelled' }, { evaluation: null }] as const) {
+      expect(finish(rewarded, more).result.trajectory.traces.map(({ reward }) => reward)).toEqual([null, null])
+    }
   })
 })
 
