@@ -1,5 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -10,6 +11,9 @@ import { openWorld } from '../../src/kernel/world.ts'
 
 const TEXT = 'one two three four five six seven eight nine ten'
 const script: ScriptInput = { rules: [{ choices: [{ text: TEXT }] }] }
+
+/** The machine may be busy: what has to happen is waited for, not timed. */
+const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 20_000 })
 
 const opened: ScriptedEngine[] = []
 afterEach(async () => {
@@ -43,7 +47,7 @@ describe("pause, in vLLM's form", () => {
     const clock = openWorld({ seed: 1 })
     const engine = await open({ scheduler: clock, latency: { ttftMs: 100, msPerToken: 10 } })
     const answer = chat(engine)
-    await expect.poll(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
+    await eventually(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
     return { clock, engine, answer }
   }
 
@@ -71,15 +75,15 @@ describe("pause, in vLLM's form", () => {
   it('wait answers when what ran has ended, and holds new requests', async () => {
     const { clock, engine, answer } = await start()
     const paused = post(engine, '/pause?mode=wait')
-    await expect.poll(() => get(engine, '/is_paused')).toEqual({ is_paused: true })
+    await eventually(() => get(engine, '/is_paused')).toEqual({ is_paused: true })
     const held = chat(engine)
-    await expect.poll(() => sample(engine, 'vllm:num_requests_waiting')).toBe(1)
+    await eventually(() => sample(engine, 'vllm:num_requests_waiting')).toBe(1)
     await clock.advance(60_000)
     expect((await answer).choices[0]!.finish_reason).toBe('stop')
     expect((await paused).status).toBe(200)
     expect(engine.requests()[1]!.status).toBeNull()
     await post(engine, '/resume')
-    await expect.poll(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
+    await eventually(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
     await clock.advance(60_000)
     expect((await held).choices[0]!.finish_reason).toBe('stop')
   })
@@ -93,7 +97,7 @@ describe("pause, in vLLM's form", () => {
       stream: true,
       return_token_ids: true,
     })
-    await expect.poll(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
+    await eventually(() => sample(engine, 'vllm:num_requests_running')).toBe(1)
     await clock.advance(125)
     await streaming
     await post(engine, '/pause?mode=abort')
@@ -129,7 +133,7 @@ describe('routes', () => {
     const engine = await open({ shape: 'sglang' })
     expect((await post(engine, '/pause_generation', { mode: 'retract' })).status).toBe(200)
     const held = chat(engine)
-    await expect.poll(() => sample(engine, 'sglang:num_queue_reqs')).toBe(1)
+    await eventually(() => sample(engine, 'sglang:num_queue_reqs')).toBe(1)
     await post(engine, '/continue_generation')
     expect((await held).choices[0]!.finish_reason).toBe('stop')
   })
@@ -171,7 +175,7 @@ describe('routes', () => {
   it('answers 503 when the line is full instead of growing', async () => {
     const engine = await open({ concurrency: 1, waiting: 1, latency: { ttftMs: 3_600_000 } })
     const open2 = [chat(engine), chat(engine)].map((each) => each.catch(() => null))
-    await expect.poll(() => sample(engine, 'vllm:num_requests_waiting')).toBe(1)
+    await eventually(() => sample(engine, 'vllm:num_requests_waiting')).toBe(1)
     const third = await post(engine, '/v1/chat/completions', { messages: [{ role: 'user', content: 'hi' }] })
     expect(third.status).toBe(503)
     await engine.close()
@@ -183,7 +187,7 @@ describe('closing', () => {
   it('cuts what is open and may be called twice', async () => {
     const engine = await open({ faults: [{ fault: 'hang' }] })
     const answer = chat(engine).catch(() => 'cut')
-    await expect.poll(() => engine.requests().length).toBe(1)
+    await eventually(() => engine.requests().length).toBe(1)
     await Promise.all([engine.close(), engine.close()])
     expect(await answer).toBe('cut')
     await expect(fetch(`${engine.url}/health`)).rejects.toThrow()
@@ -206,6 +210,23 @@ describe('replicas', () => {
     }
   })
 })
+
+/** A server whose port comes right after one that is free. */
+async function listenAfterFreePort(): Promise<{ readonly server: Server; readonly port: number }> {
+  for (;;) {
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const before = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      before.once('error', () => resolve(false))
+      before.listen(port - 1, '127.0.0.1', () => resolve(true))
+    })
+    before.close()
+    if (isFree) return { server, port }
+    server.close()
+  }
+}
 
 describe('polar engine', () => {
   const run = async (options: object, use: (url: string) => Promise<void> = async () => {}) => {
@@ -262,9 +283,7 @@ describe('polar engine', () => {
   })
 
   it('says that its port is in use, and leaves no other replica open', async () => {
-    const server = createServer()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as { port: number }
+    const { server, port } = await listenAfterFreePort()
     const { code, errors } = await run({ scripted: true, port: port - 1, replicas: 2 })
     server.close()
     expect(code).toBe(1)

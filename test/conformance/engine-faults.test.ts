@@ -39,6 +39,9 @@ const BODY = {
   return_meta_info: true,
 }
 
+/** The machine may be busy: what has to happen is waited for, not timed. */
+const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 20_000 })
+
 /** One request over a raw socket. It stops looking once the engine has been seen to hang. */
 async function look(engine: ScriptedEngine, body: object): Promise<Seen> {
   const request = httpRequest(`${engine.url}/v1/chat/completions`, { method: 'POST', agent: false })
@@ -61,7 +64,7 @@ async function look(engine: ScriptedEngine, body: object): Promise<Seen> {
   request.end(JSON.stringify(body))
   // A hang is seen when the engine answers a later question on another connection while this one is still without end.
   const hang = (async (): Promise<Seen['how']> => {
-    await expect.poll(() => engine.requests().length).toBe(asked)
+    await eventually(() => engine.requests().length).toBe(asked)
     const fault = engine.requests().at(-1)?.fault
     if (fault !== 'hang' && fault !== 'hang-headers') return end
     if (fault === 'hang-headers' && headers === null) await once(request, 'response')
@@ -95,7 +98,7 @@ describe.each(['vllm', 'sglang'] as const)('each fault does what its name says (
   const strike = async (fault: FaultName, body: object = BODY) => {
     engine.setFault({ fault, times: 1 })
     const seen = await look(engine, body)
-    await expect.poll(() => engine.requests().at(-1)?.fault).toBe(fault)
+    await eventually(() => engine.requests().at(-1)?.fault).toBe(fault)
     return seen
   }
   const promptIdsOf = (answer: Answer) => (shape === 'vllm' ? answer.prompt_token_ids : answer.choices[0]!.prompt_token_ids) ?? null
@@ -197,7 +200,7 @@ describe.each(['vllm', 'sglang'] as const)('each fault does what its name says (
 
   it('a hanging request whose client leaves is logged as cancelled', async () => {
     await strike('hang')
-    await expect.poll(() => engine.requests().at(-1)).toMatchObject({ fault: 'hang', cancelled: true, status: null })
+    await eventually(() => engine.requests().at(-1)).toMatchObject({ fault: 'hang', cancelled: true, status: null })
   })
 
   it('faults are set, listed and cleared over HTTP', async () => {

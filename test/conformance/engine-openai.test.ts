@@ -21,6 +21,9 @@ const script: ScriptInput = {
 }
 const tools: OpenAI.Chat.ChatCompletionTool[] = [{ type: 'function', function: { name: 'bash', parameters: { type: 'object' } } }]
 
+/** The machine may be busy: what has to happen is waited for, not timed. */
+const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 20_000 })
+
 const opened: ScriptedEngine[] = []
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((engine) => engine.close()))
@@ -173,7 +176,7 @@ describe.each(['vllm', 'sglang'] as const)('%s: the OpenAI SDK', (shape) => {
     const abandoned = chat
       .create({ model: MODEL, messages: [{ role: 'user', content: 'forever' }] }, { signal: leaving.signal })
       .catch((error: unknown) => error)
-    await expect.poll(() => engine.requests().length).toBe(1)
+    await eventually(() => engine.requests().length).toBe(1)
     leaving.abort()
     expect(await abandoned).toBeInstanceOf(OpenAI.APIUserAbortError)
     // The only place is free again at once, although the answer would have taken 50 s.
