@@ -33,7 +33,7 @@ const REOFFER_MS = 50
 
 export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
   // Outside the receiver: sandboxes do not end with it, so a restart goes on with what is known.
-  const memory: Memory = { state: noSandboxes, processes: new Map() }
+  const memory: Memory = { state: noSandboxes, processes: new Map(), launches: new Map() }
   return {
     name: 'sandbox-host',
     capacity: 4096,
@@ -42,10 +42,15 @@ export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
   }
 }
 
-type Memory = { state: SandboxState; readonly processes: Map<SandboxId, ProcessRef> }
+type Memory = {
+  state: SandboxState
+  readonly processes: Map<SandboxId, ProcessRef>
+  /** Launches under way: what they are about to start is killed and stopped too. */
+  readonly launches: Map<SandboxId, Promise<Fallible<void>>>
+}
 
 function createReceiver(context: ActorContext<Message>, options: SandboxHostOptions, memory: Memory): Receiver<Message> {
-  const { processes } = memory
+  const { processes, launches } = memory
   const stopWaiting = new AbortController()
 
   const runtimeOf = (ref: SandboxRef): Runtime | undefined => options.runtimes.get(ref.backend)
@@ -107,6 +112,7 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
           options.logsFolder === null || owner.purpose !== 'agent' ? null : join(options.logsFolder, `${owner.session}.${owner.attempt}`)
         context.pipe(
           async () => {
+            await launches.get(sandbox)?.catch(() => {})
             await runtimeOf(ref)?.stop(ref, { keepLogs })
             processes.delete(sandbox)
           },
@@ -145,13 +151,12 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
       case 'locate-model':
         return { ok: true, value: runtime.modelUrl(ref, operation.port) }
       case 'launch': {
-        const launched = await runtime.launch(ref, operation.command)
-        if (!launched.ok) return launched
-        processes.set(operation.sandbox, launched.value)
-        watch(runtime, launched.value, operation)
-        return { ok: true, value: undefined }
+        const launch = begin(runtime, ref, operation)
+        launches.set(operation.sandbox, launch)
+        return launch.finally(() => launches.delete(operation.sandbox))
       }
       case 'kill-process': {
+        await launches.get(operation.sandbox)?.catch(() => {})
         const process = processes.get(operation.sandbox)
         if (process !== undefined) await runtime.kill(process, operation.graceMs)
         return { ok: true, value: undefined }
@@ -159,6 +164,14 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
       default:
         return unreachable(operation)
     }
+  }
+
+  async function begin(runtime: Runtime, ref: SandboxRef, launch: Extract<Operation, { type: 'launch' }>): Promise<Fallible<void>> {
+    const launched = await runtime.launch(ref, launch.command)
+    if (!launched.ok) return launched
+    processes.set(launch.sandbox, launched.value)
+    watch(runtime, launched.value, launch)
+    return { ok: true, value: undefined }
   }
 
   /** `perform` returns exactly what the operation's own ask expects; the union of asks hides that from the compiler. */

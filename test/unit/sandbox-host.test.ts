@@ -1,0 +1,187 @@
+// What the sandbox host promises about processes and places, with a runtime whose every step the test ends.
+import { afterEach, describe, expect, it } from 'vitest'
+import { evaluatorActor } from '../../src/actors/evaluator/actor.ts'
+import type { EvaluatorCommand, EvaluatorReply } from '../../src/actors/evaluator/protocol.ts'
+import { sandboxHost } from '../../src/actors/sandbox/actor.ts'
+import type { SandboxCommand, SandboxFact, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
+import { gatewayId, knownSessionId, type SandboxId, sandboxId, taskId } from '../../src/contract/ids.ts'
+import { type Address, threadId } from '../../src/kernel/address.ts'
+import type { Answer, Ask } from '../../src/kernel/ask.ts'
+import type { Kernel } from '../../src/kernel/kernel.ts'
+import { openKernel } from '../../src/kernel/machine.ts'
+import { openWorld } from '../../src/kernel/world.ts'
+import type { Fallible, ProcessExit, ProcessRef, Runtime, SandboxRef } from '../../src/runtime/runtime.ts'
+import { taskRequest } from '../lib/specs.ts'
+
+const SESSION = knownSessionId('sk-polar-1')
+const closers: Kernel[] = []
+
+afterEach(async () => {
+  for (const kernel of closers.splice(0)) await kernel.close()
+})
+
+/** Starts and launches last until the test ends them. */
+function openBench() {
+  const world = openWorld({ seed: 1 })
+  const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
+  closers.push(kernel)
+  const log: string[] = []
+  const starts: (() => void)[] = []
+  const launches: (() => void)[] = []
+  let sandboxes = 0
+  const unused = async (): Promise<never> => {
+    throw new Error('not used here')
+  }
+  const runtime: Runtime = {
+    backend: 'local',
+    isolation: 'container',
+    async start({ labels }) {
+      const id = `box-${++sandboxes}`
+      log.push(`start ${id}`)
+      await new Promise<void>((resolve) => starts.push(resolve))
+      const sandbox: SandboxRef = { backend: 'local', id, labels, folder: '', workdir: '/', home: '/' }
+      return { ok: true, value: { sandbox, notes: [] } }
+    },
+    async launch(sandbox) {
+      await new Promise<void>((resolve) => launches.push(resolve))
+      log.push(`run ${sandbox.id}`)
+      return { ok: true, value: { sandbox: sandbox.id, pid: 1, startTicks: 0, stdoutFile: '', stderrFile: '', statusFile: '' } }
+    },
+    wait: () => new Promise<ProcessExit>(() => {}),
+    async kill(process: ProcessRef) {
+      log.push(`kill ${process.sandbox}`)
+    },
+    async stop(sandbox) {
+      log.push(`stop ${sandbox.id}`)
+    },
+    exec: unused,
+    prepare: unused,
+    writeFile: unused,
+    readFile: unused,
+    list: unused,
+    attach: unused,
+    modelUrl: () => '',
+  }
+  const host = kernel.spawn(
+    sandboxHost({
+      runtimes: new Map([['local', runtime]]),
+      logsFolder: null,
+      tailBytes: 10,
+      readTail: async () => ({ text: '', truncated: false }),
+    }),
+  )
+  return { world, kernel, host, log, starts, launches }
+}
+
+const spec = taskRequest().runtime ?? undefined
+
+async function startSandbox(bench: ReturnType<typeof openBench>): Promise<SandboxId> {
+  if (spec === undefined) throw new Error('a runtime is given')
+  const started = bench.kernel.ask<SandboxCommand, Fallible<StartedSandbox>>(
+    bench.host,
+    (ask) => ({ type: 'start-sandbox', gateway: gatewayId('g'), session: SESSION, attempt: 1, purpose: 'agent', spec, env: {}, ask }),
+    1_000,
+  )
+  await bench.world.advance(0)
+  bench.starts.shift()?.()
+  await bench.world.advance(0)
+  const answer = await started
+  if (!answer.ok || !answer.value.ok) throw new Error('the sandbox starts')
+  return answer.value.value.sandbox
+}
+
+/** The answer so far: null while there is none. */
+function watch<R>(answer: Promise<Answer<R>>): { readonly read: () => Answer<R> | null } {
+  let got: Answer<R> | null = null
+  void answer.then((value) => {
+    got = value
+  })
+  return { read: () => got }
+}
+
+describe('the sandbox host', () => {
+  it.each([
+    ['kill-process', 'kill box-1'],
+    ['stop-sandbox', 'stop box-1'],
+  ] as const)('lets %s wait for a launch that is under way, so that nothing runs afterwards', async (type, last) => {
+    const bench = openBench()
+    const sandbox = await startSandbox(bench)
+    const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
+    void bench.kernel.ask<SandboxCommand, Fallible<void>>(
+      bench.host,
+      (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
+      1_000,
+    )
+    await bench.world.advance(0)
+    const make = (ask: Ask<unknown>): SandboxCommand =>
+      type === 'kill-process' ? { type, sandbox, graceMs: 10, ask } : { type, sandbox, ask }
+    const ended = watch(bench.kernel.ask<SandboxCommand, unknown>(bench.host, make, 1_000))
+    await bench.world.advance(100)
+    expect(ended.read()).toBeNull()
+    bench.launches.shift()?.()
+    await bench.world.advance(0)
+    expect(ended.read()?.ok).toBe(true)
+    expect(bench.log).toEqual(['start box-1', 'run box-1', last])
+  })
+})
+
+describe('the evaluator', () => {
+  it('answers at its deadline, and gives its grader place on only when a grader that starts late is gone', async () => {
+    const bench = openBench()
+    const { world, kernel } = bench
+    const evaluator = kernel.spawn(
+      evaluatorActor({
+        kernel,
+        sandboxes: bench.host,
+        evaluators: {
+          names: [],
+          check: () => null,
+          async evaluate({ freshSandbox }) {
+            await freshSandbox()
+            return { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} }
+          },
+        },
+        maxRunning: 1,
+        teardownMs: 50,
+      }),
+    )
+    const first = evaluate(kernel, evaluator, 1)
+    const second = evaluate(kernel, evaluator, 2)
+    await world.advance(1_000)
+    expect(first.read()).toEqual({ ok: true, value: { type: 'timed-out', timeoutMs: 1_000 } })
+    await world.advance(5_000)
+    expect(bench.log).toEqual(['start box-1'])
+    bench.starts.shift()?.()
+    await world.advance(5_000)
+    expect(bench.log).toEqual(['start box-1', 'stop box-1', 'start box-2'])
+    bench.starts.shift()?.()
+    await world.advance(0)
+    expect(second.read()?.ok).toBe(true)
+  })
+})
+
+function evaluate(kernel: Kernel, evaluator: Address<EvaluatorCommand>, attempt: number) {
+  if (spec === undefined) throw new Error('a runtime is given')
+  return watch(
+    kernel.ask<EvaluatorCommand, EvaluatorReply>(
+      evaluator,
+      (ask) => ({
+        type: 'evaluate',
+        gateway: gatewayId('g'),
+        session: SESSION,
+        task: taskId('t'),
+        attempt,
+        spec: { strategy: 'any', config: {}, env: {}, refresh_runtime: true },
+        runtime: spec,
+        // Never used by this evaluator.
+        agentSandbox: sandboxId('none'),
+        outcome: 'completed',
+        exitCode: 0,
+        traceCount: 1,
+        timeoutMs: 1_000,
+        ask,
+      }),
+      60_000,
+    ),
+  )
+}
