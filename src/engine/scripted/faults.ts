@@ -104,7 +104,7 @@ export type FaultDesk = {
   plans(): readonly FaultPlan[]
 }
 
-export const MAX_FAULT_PLANS = 64
+const MAX_FAULT_PLANS = 64
 
 export function openFaultDesk(initial: readonly FaultPlan[]): FaultDesk {
   type Active = { readonly plan: z.output<typeof faultPlanSchema>; seen: number; struck: number }

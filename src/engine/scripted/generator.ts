@@ -10,7 +10,7 @@ const range = z
   .tuple([z.int().min(0).max(100_000), z.int().min(0).max(100_000)])
   .refine(([low, high]) => low <= high, 'must be [low, high] with low <= high')
 
-export const generatorSchema = z.strictObject({
+const generatorSchema = z.strictObject({
   /** How many words a text has, from and to. */
   words: range.default([8, 40]),
   reasoningWords: range.default([0, 0]),

@@ -1,7 +1,7 @@
 // Cuts a finished answer into the deltas its tokens would have streamed as.
 import type { AnswerPart, GeneratedChoice } from './generation.ts'
 
-export type ToolCallDelta = {
+type ToolCallDelta = {
   readonly index: number
   readonly id?: string
   readonly type?: 'function'
