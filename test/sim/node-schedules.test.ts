@@ -1,0 +1,96 @@
+// Whole nodes through hundreds of seeded days in virtual time: whatever fails, the promises hold.
+// More days: POLAR_SIM_SCHEDULES=5000. One day again: POLAR_SIM_SEED=17.
+import { describe, expect, it } from 'vitest'
+import { findViolations } from './lib/invariants.ts'
+import { drawSchedule } from './lib/schedule.ts'
+import { type Day, liveThrough } from './lib/simulation.ts'
+
+const BLOCKS = 8
+const schedules = Number(process.env.POLAR_SIM_SCHEDULES ?? 200)
+const only = process.env.POLAR_SIM_SEED
+const perBlock = Math.ceil(schedules / BLOCKS)
+const blocks =
+  only === undefined
+    ? Array.from({ length: BLOCKS }, (_, block) => ({ from: block * perBlock, to: (block + 1) * perBlock - 1 }))
+    : [{ from: Number(only), to: Number(only) }]
+
+/** What has happened on some day: a search that never gets anywhere would find nothing. */
+const reached = new Set<string>()
+
+function note({ views, results, records, snapshots, arrivals }: Day): void {
+  for (const { result, attempt } of results.values()) {
+    reached.add(`outcome ${String(result.trajectory.metadata.outcome)}`)
+    if (attempt > 1) reached.add('a second attempt')
+    for (const trace of result.trajectory.traces)
+      if (trace.loss_mask.indexOf(0, trace.loss_mask.indexOf(1)) > 0) reached.add('merged turns')
+  }
+  for (const view of views.values()) {
+    reached.add(`task ${view.status}`)
+    reached.add(`delivery ${view.delivery}`)
+    if (view.earlyStop !== null) reached.add('an early stop')
+  }
+  const finished = new Map(records.map((record) => [record.id, record]))
+  for (const { status, delivery, retryOf, captureError, streamed } of finished.values()) {
+    reached.add(`call ${status}`)
+    if (retryOf !== null) reached.add('a turn asked again')
+    if (captureError !== null) reached.add(`capture ${captureError.code}`)
+    if (streamed && delivery === 'yes') reached.add('a stream')
+    if (status === 'ok' && delivery === 'no') reached.add('an answer nobody took')
+  }
+  if (snapshots.some(({ metrics }) => metrics.arena.pressure)) reached.add('arena pressure')
+  if (snapshots.some(({ metrics }) => metrics.postrunQueueDepth > 0)) reached.add('a POSTRUN backlog')
+  if (new Set(arrivals.map(({ key }) => key)).size < arrivals.length) reached.add('a result delivered twice')
+}
+
+describe('a whole node in virtual time', () => {
+  it.each(blocks)(
+    'keeps its promises on every day from seed $from to seed $to',
+    async ({ from, to }) => {
+      for (let seed = from; seed <= to; seed += 1) {
+        const day = await liveThrough(drawSchedule(seed)).catch((error: unknown) => {
+          throw new Error(`POLAR_SIM_SEED=${seed}`, { cause: error })
+        })
+        const violations = findViolations(day)
+        expect(violations, `POLAR_SIM_SEED=${seed}\n${violations.join('\n')}`).toEqual([])
+        note(day)
+      }
+    },
+    120_000,
+  )
+
+  it.runIf(only === undefined)('was led by those days into everything that can become of a session, a call and a delivery', () => {
+    const expected = [
+      ...['completed', 'agent_error', 'agent_timeout', 'harness_error', 'init_error', 'runtime_error', 'upstream_error'],
+      ...['evaluator_error', 'evaluator_timeout', 'cancelled'],
+    ].map((outcome) => `outcome ${outcome}`)
+    expect([...reached].sort()).toEqual(
+      expect.arrayContaining([
+        ...expected,
+        ...['task completed', 'task cancelled', 'task failed', 'delivery none', 'delivery delivered', 'delivery dead'],
+        ...[
+          'call ok',
+          'call failed',
+          'call aborted',
+          'call cancelled',
+          'capture ids-missing',
+          'capture lengths-differ',
+          'capture arena-full',
+        ],
+        ...['a second attempt', 'merged turns', 'an early stop', 'a turn asked again', 'a stream', 'an answer nobody took'],
+        ...['arena pressure', 'a POSTRUN backlog', 'a result delivered twice'],
+      ]),
+    )
+  })
+
+  it.each([3, 9, 38])('lives day %i the same way twice: every delivery, every result', async (seed) => {
+    const [first, second] = [await liveThrough(drawSchedule(seed)), await liveThrough(drawSchedule(seed))]
+    expect(second.trace).toEqual(first.trace)
+    expect([...second.results]).toEqual([...first.results])
+    expect(second.arrivals).toEqual(first.arrivals)
+  })
+
+  it('lives another day from another seed', async () => {
+    const [first, second] = [await liveThrough(drawSchedule(3)), await liveThrough({ ...drawSchedule(3), seed: 4 })]
+    expect(second.trace).not.toEqual(first.trace)
+  })
+})
