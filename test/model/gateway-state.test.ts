@@ -90,6 +90,19 @@ describe('gateway stages', () => {
     expect(has(gateway.told.get(late), 'begin-run')).toBe(true)
   })
 
+  it('holds the place of a session that leaves READY until POSTRUN has room for it', () => {
+    const gateway = driver(gatewayLimits({ maxReadySessions: 2, maxInitWorkers: 2, maxRunWorkers: 1, maxPostrunWorkers: 1 }))
+    gateway.send({ type: 'arena-pressure', high: true })
+    for (let round = 0; round < 10; round += 1) {
+      const name = gateway.open()
+      if (name === null) break
+      gateway.send({ type: 'session-prepared', session: id(name) })
+      gateway.send({ type: 'session-left-run', session: id(name) })
+    }
+    // One is being finished, two wait and keep both READY places: no fourth sandbox is started.
+    expect([gateway.told.size, gateway.demand]).toEqual([3, 0])
+  })
+
   it('stops granting run slots under arena pressure and goes on when it is gone', () => {
     const gateway = driver(gatewayLimits())
     const name = gateway.open() ?? ''
@@ -119,9 +132,15 @@ describe('gateway stages', () => {
       maxPostrunWorkers: fc.integer({ min: 1, max: 3 }),
       maxGraderSandboxes: fc.constant(1),
     })
-    const moves = fc.array(fc.tuple(fc.constantFrom('open', 'prepared', 'left', 'closed', 'cancel', 'pressure'), fc.nat(20)), {
-      maxLength: 120,
-    })
+    const move = fc.oneof(
+      { arbitrary: fc.constant('open'), weight: 6 },
+      { arbitrary: fc.constant('prepared'), weight: 8 },
+      { arbitrary: fc.constant('left'), weight: 2 },
+      { arbitrary: fc.constant('closed'), weight: 2 },
+      { arbitrary: fc.constant('cancel'), weight: 1 },
+      { arbitrary: fc.constant('pressure'), weight: 1 },
+    )
+    const moves = fc.array(fc.tuple(move, fc.nat(20)), { minLength: 40, maxLength: 160 })
     fc.assert(
       fc.property(limitsArb, moves, (limits, list) => {
         const gateway = driver(limits)
@@ -129,7 +148,7 @@ describe('gateway stages', () => {
           const names = [...gateway.told.keys()]
           const name = names[pick % Math.max(1, names.length)]
           if (move === 'open') gateway.open(pick % 3)
-          else if (move === 'pressure') gateway.send({ type: 'arena-pressure', high: pick % 2 === 0 })
+          else if (move === 'pressure') gateway.send({ type: 'arena-pressure', high: pick % 4 === 0 })
           else if (name !== undefined) {
             const told = gateway.told.get(name)
             if (move === 'prepared' && has(told, 'begin-init')) gateway.send({ type: 'session-prepared', session: id(name) })
@@ -142,6 +161,9 @@ describe('gateway stages', () => {
           expect(metrics.runInflight).toBeLessThanOrEqual(limits.maxRunWorkers)
           expect(metrics.postrunInflight).toBeLessThanOrEqual(limits.maxPostrunWorkers)
           expect(metrics.initQueueDepth + metrics.initInflight + metrics.readyDepth).toBeLessThanOrEqual(limits.maxReadySessions)
+          // Every session here has a sandbox, or will have one: what waits anywhere is bounded too.
+          const most = limits.maxReadySessions + 2 * limits.maxRunWorkers + 2 * limits.maxPostrunWorkers
+          expect(gateway.told.size).toBeLessThanOrEqual(most)
           for (const messages of gateway.told.values()) {
             for (const grant of ['begin-init', 'begin-run', 'begin-post-run']) {
               expect(messages.filter((type) => type === grant).length).toBeLessThanOrEqual(1)

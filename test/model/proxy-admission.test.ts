@@ -13,7 +13,7 @@ const action = fc.oneof(
 
 it('runs whom it may, in order, and refuses only when the line is full', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(action, { maxLength: 60 }), async (actions) => {
+    fc.asyncProperty(fc.array(action, { maxLength: 60, size: 'max' }), async (actions) => {
       const admission = openAdmission(LIMITS)
       const tickets: { readonly ticket: Ticket; readonly session: number; isAdmitted: boolean }[] = []
       let running: number[] = []

@@ -27,7 +27,7 @@ const event = fc.oneof(
 
 it('adopts exactly what a client left and may still want, and cancels exactly what nobody waits for', () => {
   fc.assert(
-    fc.property(fc.array(event, { maxLength: 60 }), (events) => {
+    fc.property(fc.array(event, { maxLength: 60, size: 'max' }), (events) => {
       let state = NO_TURNS
       let lingers = 0
       const turns: Entry[] = []

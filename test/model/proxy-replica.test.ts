@@ -69,7 +69,7 @@ const action = fc.oneof(
 describe('whatever happens', () => {
   it('in flight ≤ cap, waiting ≤ line, every ticket is answered once or waits, leases are conserved', () => {
     fc.assert(
-      fc.property(fc.array(action, { maxLength: 100 }), (actions) => {
+      fc.property(fc.array(action, { maxLength: 100, size: 'max' }), (actions) => {
         const driver = openDriver()
         const asked = new Set<number>()
         /** Lease by ticket, as a dumb book-keeper has it. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BuildReply } from '../../src/actors/builder/protocol.ts'
+import type { AgentEnded, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
 import type { SessionMessage } from '../../src/actors/session/protocol.ts'
 import { openSession, reported, type SessionEffect, type SessionState, step } from '../../src/actors/session/state.ts'
-import type { AgentEnded, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
 import { sandboxId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import type { SessionSummary } from '../../src/contract/result.ts'
@@ -12,7 +12,12 @@ import { sessionPolicy, sessionSpec, taskRequest } from '../lib/specs.ts'
 
 const sandbox: StartedSandbox = { sandbox: sandboxId('box'), workdir: '/w', home: '/h', isolation: 'none', notes: [] }
 const exited = (code: number): AgentEnded => ({ exit: { type: 'exited', code }, stdoutTail: '', stderrTail: '' })
-const sealed = (failures = 0): SealedCalls => ({ calls: [], messages: [], tokens: { lease: 1, slabs: [], calls: [] }, upstreamFailures: failures })
+const sealed = (failures = 0): SealedCalls => ({
+  calls: [],
+  messages: [],
+  tokens: { lease: 1, slabs: [], calls: [] },
+  upstreamFailures: failures,
+})
 const summaryOf = (outcome: Outcome): SessionSummary => ({
   outcome,
   outcomeClass: 'policy',
@@ -150,7 +155,14 @@ describe('the outcome of a session', () => {
       'context_exhausted',
       (session) => {
         session.send(opened)
-        session.send({ type: 'call-closed', call: 'c' as never, status: 'failed', promptTokens: 0, sampledTokens: 0, contextExhausted: true })
+        session.send({
+          type: 'call-closed',
+          call: 'c' as never,
+          status: 'failed',
+          promptTokens: 0,
+          sampledTokens: 0,
+          contextExhausted: true,
+        })
         session.send(ended(exited(1)))
       },
     ],
@@ -188,7 +200,9 @@ describe('the outcome of a session', () => {
     session.send(opened)
     session.send(ended(exited(0)))
     session.settle()
-    const order = session.effects.map((effect) => effect.type).filter((type) => ['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'].includes(type))
+    const order = session.effects
+      .map((effect) => effect.type)
+      .filter((type) => ['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'].includes(type))
     expect(order).toEqual(['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'])
   })
 

@@ -1,6 +1,6 @@
 // The wire to engines on real sockets: failures are told apart, nothing is retried behind our back, and only our signal cuts.
 import { createServer, type RequestListener, type Server } from 'node:http'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { undiciTransport } from '../../src/proxy/engines/transport.ts'
 
 const servers: Server[] = []
@@ -92,37 +92,6 @@ describe('an engine', () => {
         })
       })
       await gone
-    }
-  })
-
-  it.each(['before its head', 'in its body'])('may be silent for longer than any default limit: %s', async (moment) => {
-    let requests = 0
-    let answer = (): void => {}
-    const reached = new Promise<void>((resolve) => {
-      answer = resolve
-    })
-    let finish = (): void => {}
-    const url = await serve((_, response) => {
-      requests += 1
-      if (moment === 'in its body') response.writeHead(200).write('{')
-      finish = () => response.end('}')
-      answer()
-    })
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
-    try {
-      const connection = undiciTransport(url, 1_000)
-      const sent = connection.send(POST, never())
-      await reached
-      // Several turns, so that what has been sent has also arrived.
-      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
-      for (let second = 0; second < 700; second += 1) vi.advanceTimersByTime(500)
-      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
-      finish()
-      expect(await sent).toMatchObject({ ok: true })
-      expect(requests).toBe(1)
-      await connection.close()
-    } finally {
-      vi.useRealTimers()
     }
   })
 

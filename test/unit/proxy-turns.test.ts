@@ -189,6 +189,15 @@ describe('sealing', () => {
     closed.close()
     unsealed.close()
     unsealed.close()
+    const busy = await answered()
+    await proxy.chat(busy, { ...HELLO, messages: [{ role: 'user', content: 'again' }] })
+    busy.close()
+    const hasty = await answered()
+    await proxy.chat(hasty, { ...HELLO, messages: [{ role: 'user', content: 'again' }] })
+    const sealing = hasty.seal()
+    hasty.releaseSealed()
+    await sealing
+    hasty.close()
     await proxy.settle()
     expect(proxy.arena.stats()).toMatchObject({ leasedBlocks: 0 })
     expect((await proxy.chat(closed)).status()).toBe(401)
@@ -218,7 +227,7 @@ describe('whatever the order of events', () => {
   )
   it('every call has one record, every connection one end, and nothing is left', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(action, { maxLength: 30 }), fc.integer(), async (actions, seed) => {
+      fc.asyncProperty(fc.array(action, { maxLength: 30, size: 'max' }), fc.integer(), async (actions, seed) => {
         const proxy = openProxy({ seed, replicas: 2, settings: { callsPerSession: 3, linePerSession: 2 } })
         const door = proxy.openDoor()
         const sinks: Awaited<ReturnType<typeof proxy.chat>>[] = []
