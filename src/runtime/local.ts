@@ -9,7 +9,18 @@ import { readBounded, readTail } from './output-file.ts'
 import { endTree } from './process-tree.ts'
 import { awaitDrained, awaitStatus, readStatus, startRun, treeOfRun, treeOfSandbox } from './run.ts'
 import type { Command, ExecResult, Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef, SandboxSpec } from './runtime.ts'
-import { createFolder, folderOf, LOCAL, listFolders, locate, logsFolder, readRecord, refOf, type SandboxRecord } from './sandbox-folder.ts'
+import {
+  createFolder,
+  folderOf,
+  LOCAL,
+  listFolders,
+  locate,
+  logsFolder,
+  NO_RECORD,
+  readRecord,
+  refOf,
+  type SandboxRecord,
+} from './sandbox-folder.ts'
 import { upload } from './upload.ts'
 
 export type LocalRuntimeOptions = {
@@ -160,8 +171,7 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
   async function list(labels: Readonly<Record<string, string>>): Promise<readonly SandboxRef[]> {
     const found: SandboxRef[] = []
     for (const folder of await listFolders(root)) {
-      // A folder whose label file was never finished or was destroyed is still ours to stop: it has no labels.
-      const ref = refOf(folder, (await readRecord(folder)) ?? { labels: {}, wantedWorkdir: null, env: {} })
+      const ref = refOf(folder, (await readRecord(folder)) ?? NO_RECORD)
       if (Object.entries(labels).every(([name, value]) => ref.labels[name] === value)) found.push(ref)
     }
     return found
@@ -175,7 +185,8 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
   async function stop(sandbox: SandboxRef, { keepLogs }: { readonly keepLogs: string | null }): Promise<void> {
     const folder = folderOf(await realRoot(), sandbox.id)
     if (folder === null || (await lstat(folder).catch(() => null)) === null) return
-    await endTree(await treeOfSandbox(refOf(folder, { labels: {}, wantedWorkdir: null, env: {} })), 0, options.clock)
+    const record = (await readRecord(folder)) ?? NO_RECORD
+    await endTree(await treeOfSandbox(refOf(folder, record), record.bornTicks), 0, options.clock)
     if (keepLogs !== null) await moveLogs(logsFolder(folder), keepLogs)
     await removeFolder(folder)
   }

@@ -1,12 +1,15 @@
 // Which processes belong to a sandbox, and how to end them: by mark, session, working directory and descent, as far as /proc shows.
+import { readFileSync } from 'node:fs'
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../kernel/clock.ts'
 
 export type SessionLeader = { readonly pid: number; readonly startTicks: number }
 
-/** A process is chosen when any one of these holds, or when its parent is chosen. */
+/** A process is chosen when it is not older than `bornTicks` and any one of the rest holds, or when its parent is chosen. */
 export type TreeSelector = {
+  /** Clock ticks since boot. Spares a look at most processes of a host. */
+  readonly bornTicks: number
   /** `NAME=value` in its environment. */
   readonly mark: string
   /** Sessions opened by launched commands. */
@@ -23,17 +26,23 @@ type Seen = {
   readonly session: number
   readonly hasTerminal: boolean
   readonly startTicks: number
-  readonly chosen: boolean
 }
 
-/** Reads so many processes at once: enough to be quick, too few to run out of file descriptors. */
-const BATCH = 32
+/** So many `stat` files are read before others get their turn; they never block, and one read is too short to be worth a thread. */
+const STAT_BATCH = 64
+/** Environments are read so many at a time: a process can hold its own up. */
+const LOOK_BATCH = 16
 /** A process that survives KILL this long waits in the kernel and cannot be reached. */
 const KILL_PATIENCE_MS = 5000
 
 /** Start time in clock ticks since boot, or null when there is no such process or only its zombie. */
-export async function startTicksOf(pid: number): Promise<number | null> {
-  return (await readStat(pid))?.startTicks ?? null
+export function startTicksOf(pid: number): number | null {
+  return readStat(pid)?.startTicks ?? null
+}
+
+/** Now, in the unit of start times: Linux reports both in hundredths of a second, whatever its own timer does. */
+export function ticksNow(): number {
+  return Math.floor(Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0]) * 100)
 }
 
 /** TERM, then KILL after `graceMs`, until nothing of the tree is seen; false when something could not be ended. */
@@ -61,23 +70,30 @@ export async function endTree(selector: TreeSelector, graceMs: number, clock: Cl
 export async function findTree(selector: TreeSelector): Promise<readonly number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const seen: Seen[] = []
-  for (let from = 0; from < pids.length; from += BATCH) {
-    const batch = await Promise.all(pids.slice(from, from + BATCH).map((pid) => look(pid, selector)))
-    for (const one of batch) if (one !== null) seen.push(one)
+  for (const [index, pid] of pids.entries()) {
+    if (index % STAT_BATCH === STAT_BATCH - 1) await nextTurn()
+    const stat = readStat(pid)
+    if (stat !== null) seen.push(stat)
+  }
+  const candidates = seen.filter((one) => one.startTicks >= selector.bornTicks)
+  const chosen = new Set<number>()
+  for (let from = 0; from < candidates.length; from += LOOK_BATCH) {
+    const batch = candidates.slice(from, from + LOOK_BATCH)
+    const verdicts = await Promise.all(batch.map((one) => isOurs(one, selector)))
+    for (const [index, one] of batch.entries()) if (verdicts[index] === true) chosen.add(one.pid)
   }
   const byPid = new Map(seen.map((one) => [one.pid, one]))
   const leaders = new Map(selector.sessions.map((leader) => [leader.pid, leader.startTicks]))
   const spared = ownAncestry(byPid)
-  const chosen = new Set<number>()
-  for (const one of seen) {
+  for (const one of candidates) {
     const leaderTicks = leaders.get(one.session)
     const leaderNow = byPid.get(one.session)
     const isOurSession = leaderTicks !== undefined && (leaderNow === undefined || leaderNow.startTicks === leaderTicks)
-    if (one.chosen || isOurSession) chosen.add(one.pid)
+    if (isOurSession) chosen.add(one.pid)
   }
   for (let grew = true; grew; ) {
     grew = false
-    for (const one of seen) {
+    for (const one of candidates) {
       if (chosen.has(one.parent) && !chosen.has(one.pid) && !spared.has(one.parent)) {
         chosen.add(one.pid)
         grew = true
@@ -94,26 +110,33 @@ function ownAncestry(byPid: ReadonlyMap<number, Seen>): ReadonlySet<number> {
   return spared
 }
 
-async function look(pid: number, selector: TreeSelector): Promise<Seen | null> {
-  const stat = await readStat(pid)
-  if (stat === null) return null
+async function isOurs(one: Seen, selector: TreeSelector): Promise<boolean> {
   const [environment, cwd, commandLine] = await Promise.all([
-    readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''),
-    selector.folder === null ? '' : readlink(`/proc/${pid}/cwd`).catch(() => ''),
-    readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''),
+    readFile(`/proc/${one.pid}/environ`, 'latin1').catch(() => ''),
+    selector.folder === null ? '' : readlink(`/proc/${one.pid}/cwd`).catch(() => ''),
+    readFile(`/proc/${one.pid}/cmdline`, 'utf8').catch(() => ''),
   ])
-  const isMarked = `\0${environment}`.includes(`\0${selector.mark}\0`)
-  const isInside = selector.folder !== null && !stat.hasTerminal && (cwd === selector.folder || cwd.startsWith(`${selector.folder}/`))
-  return { pid, ...stat, chosen: isMarked || isInside || selector.isSupervisor(commandLine.split('\0')) }
+  if (`\0${environment}`.includes(`\0${selector.mark}\0`) || selector.isSupervisor(commandLine.split('\0'))) return true
+  return selector.folder !== null && !one.hasTerminal && (cwd === selector.folder || cwd.startsWith(`${selector.folder}/`))
 }
 
-async function readStat(pid: number): Promise<Omit<Seen, 'pid' | 'chosen'> | null> {
-  const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => null)
-  if (text === null) return null
+function readStat(pid: number): Seen | null {
+  let text: string
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  } catch {
+    return null
+  }
   // The name in parentheses may hold anything; fields are counted from its last bracket: state is field 3 of proc(5).
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   if (fields[0] === 'Z' || fields[0] === 'X') return null
-  return { parent: Number(fields[1]), session: Number(fields[3]), hasTerminal: fields[4] !== '0', startTicks: Number(fields[19]) }
+  return {
+    pid,
+    parent: Number(fields[1]),
+    session: Number(fields[3]),
+    hasTerminal: fields[4] !== '0',
+    startTicks: Number(fields[19]),
+  }
 }
 
 function signalAll(pids: readonly number[], signal: 'SIGTERM' | 'SIGKILL'): void {

@@ -57,7 +57,7 @@ export async function startRun(spec: RunSpec): Promise<{ readonly ref: ProcessRe
   supervisor.unref()
   const pid = supervisor.pid ?? 0
   // Null only for a supervisor that is already gone: ticks 0 never match a live process.
-  const startTicks = (await startTicksOf(pid)) ?? 0
+  const startTicks = startTicksOf(pid) ?? 0
   const ref: ProcessRef = { sandbox: sandbox.id, pid, startTicks, stdoutFile, stderrFile, statusFile: join(runFolder, 'status') }
   return { ref, supervisor }
 }
@@ -84,7 +84,7 @@ export async function awaitStatus(ref: ProcessRef, supervisor: ChildProcess | nu
       const woken = new Promise<void>((resolve) => {
         wake = resolve
       })
-      const wasGone = isGone || (await startTicksOf(ref.pid)) !== ref.startTicks
+      const wasGone = isGone || startTicksOf(ref.pid) !== ref.startTicks
       const status = await readStatus(ref)
       if (status !== null) return status
       // Read in this order: a supervisor that was gone before the look had written whatever it would write.
@@ -116,7 +116,7 @@ async function isGoneWithin(ref: ProcessRef, supervisor: ChildProcess | null, pa
   const onExit = () => patience.abort()
   supervisor?.once('exit', onExit)
   try {
-    for (let pauseMs = 2; (await startTicksOf(ref.pid)) === ref.startTicks; pauseMs = Math.min(pauseMs * 2, 100)) {
+    for (let pauseMs = 2; startTicksOf(ref.pid) === ref.startTicks; pauseMs = Math.min(pauseMs * 2, 100)) {
       if (patience.signal.aborted) return false
       await delay(pauseMs, undefined, { signal: patience.signal }).catch(() => {})
     }
@@ -132,6 +132,8 @@ export async function treeOfRun(ref: ProcessRef): Promise<TreeSelector> {
   const runFolder = dirname(ref.statusFile)
   const leader = await readLeader(runFolder)
   return {
+    // Nothing it started is older than its supervisor.
+    bornTicks: ref.startTicks,
     mark: `${PROCESS_MARK}=${processMark(ref.sandbox, runFolder.slice(runFolder.lastIndexOf('/') + 1))}`,
     sessions: leader === null ? [] : [leader],
     folder: null,
@@ -140,11 +142,12 @@ export async function treeOfRun(ref: ProcessRef): Promise<TreeSelector> {
 }
 
 /** Everything of a sandbox, supervisors included. */
-export async function treeOfSandbox(sandbox: SandboxRef): Promise<TreeSelector> {
+export async function treeOfSandbox(sandbox: SandboxRef, bornTicks: number): Promise<TreeSelector> {
   const control = controlFolder(sandbox.folder)
   const runs = await readdir(control, { withFileTypes: true }).catch(() => [])
   const leaders = await Promise.all(runs.filter((run) => run.isDirectory()).map((run) => readLeader(join(control, run.name))))
   return {
+    bornTicks,
     mark: `${SANDBOX_MARK}=${sandbox.id}`,
     sessions: leaders.filter((leader) => leader !== null),
     folder: sandbox.folder,

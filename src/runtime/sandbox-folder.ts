@@ -2,6 +2,7 @@
 import { lstat, mkdir, readdir, readFile, realpath, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { z } from 'zod'
+import { ticksNow } from './process-tree.ts'
 import type { SandboxRef, SandboxSpec } from './runtime.ts'
 
 export const LOCAL = 'local'
@@ -16,7 +17,12 @@ const recordSchema = z.object({
   /** As the task asked for it; null when it did not. */
   wantedWorkdir: z.string().nullable(),
   env: z.record(z.string(), z.string()),
+  /** No process of the sandbox is older: clock ticks since boot. */
+  bornTicks: z.number(),
 })
+
+/** For a folder whose label file was never finished or was destroyed: it is still ours to stop. */
+export const NO_RECORD: z.infer<typeof recordSchema> = { labels: {}, wantedWorkdir: null, env: {}, bornTicks: 0 }
 
 export type SandboxRecord = z.infer<typeof recordSchema>
 
@@ -35,7 +41,7 @@ export async function createFolder(root: string, id: string, spec: SandboxSpec):
   const folder = join(await realpath(root), id)
   await mkdir(folder, { mode: 0o700 })
   for (const name of ['home', 'tmp', 'workspace', 'logs', 'control']) await mkdir(join(folder, name), { mode: 0o700 })
-  const record: SandboxRecord = { labels: spec.labels, wantedWorkdir: spec.workdir, env: spec.env }
+  const record: SandboxRecord = { labels: spec.labels, wantedWorkdir: spec.workdir, env: spec.env, bornTicks: ticksNow() }
   const ref = refOf(folder, record)
   await mkdir(ref.workdir, { recursive: true, mode: 0o700 })
   await writeFile(join(controlFolder(folder), 'sandbox.json.new'), JSON.stringify(record), { mode: 0o600 })

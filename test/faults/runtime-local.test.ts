@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const sandbox of started.splice(0)) {
     await runtime.stop(sandbox, { keepLogs: null })
-    expect(await findTree(await treeOfSandbox(sandbox))).toEqual([])
+    expect(await findTree(await treeOfSandbox(sandbox, 0))).toEqual([])
   }
   expect(await readdir(join(base, 'sandboxes')).catch(() => [])).toEqual([])
 })
@@ -62,7 +62,7 @@ async function run(sandbox: SandboxRef, text: string, timeoutMs = 20_000, more: 
   return unwrap(await runtime.exec(sandbox, command(text, more), timeoutMs))
 }
 
-const living = async (sandbox: SandboxRef): Promise<number> => (await findTree(await treeOfSandbox(sandbox))).length
+const living = async (sandbox: SandboxRef): Promise<number> => (await findTree(await treeOfSandbox(sandbox, 0))).length
 
 /** Blocks until the command has written its line, without guessing how long that takes. */
 async function untilFile(sandbox: SandboxRef, name: string): Promise<string> {
@@ -242,7 +242,7 @@ describe('killing', () => {
     const sandbox = await sandboxOf()
     unwrap(await runtime.launch(sandbox, command(text)))
     await untilFile(sandbox, 'up')
-    const before = await findTree(await treeOfSandbox(sandbox))
+    const before = await findTree(await treeOfSandbox(sandbox, 0))
     expect(before.length).toBeGreaterThan(0)
     await runtime.stop(sandbox, { keepLogs: null })
     for (const pid of before) expect(isAlive(pid)).toBe(false)
