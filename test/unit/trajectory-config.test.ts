@@ -63,6 +63,22 @@ describe('the cost of a forest', () => {
     expect(comparedTokens).toBeLessThanOrEqual(totalTokens(turns))
   })
 
+  it('of calls that are views of one array takes the same memory for the same tokens, and no other', () => {
+    const shared = Int32Array.of(1, 2, 3, 1, 2, 4)
+    const view = (from: number, to: number, sequence: number) => ({
+      ...toyCall({ id: `v${sequence}`, p: [], r: [], l: [-1] }, sequence),
+      promptIds: shared.subarray(from, to),
+      sampledIds: shared.subarray(to, to + 1),
+    })
+    const { placements } = plantForest([view(0, 2, 0), view(0, 3, 1), view(3, 5, 2), view(0, 5, 3)], null)
+    expect(placements.map(({ parent, shared: common }) => [parent, common])).toEqual([
+      [-1, 0],
+      [0, 3],
+      [-1, 2],
+      [1, 4],
+    ])
+  })
+
   it('of 100 attempts at one long turn is one look at every token', () => {
     const prompt = Array.from({ length: 5_000 }, (_, at) => at)
     const calls = Array.from({ length: 100 }, (_, at) => toyCall({ id: `r${at}`, p: prompt, r: [at + 1, 7] }, at))

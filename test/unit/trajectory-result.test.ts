@@ -68,6 +68,10 @@ describe('outcomes', () => {
     expect(result.error).toBe(outcome === 'completed' ? undefined : 'why')
   })
 
+  it('an outcome that explains itself gets no error text of ours', () => {
+    expect(finish(packed(), { outcome: 'cancelled', error: null }).result).not.toHaveProperty('error')
+  })
+
   it('what is masked afterwards says why, and moves in the statistics', () => {
     const { result } = finish(packed(), { outcome: 'cancelled' })
     expect(result.trajectory.traces[0]?.metadata).toMatchObject({

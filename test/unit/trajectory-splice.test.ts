@@ -51,6 +51,7 @@ describe('the end token', () => {
   const edited = [call([1, 2], [5, 6, 9]), call([1, 2, 5, 8, 9, 3], [4, 7])]
   it('is taken from the session only where all its calls agree', () => {
     expect(rowsOf(edited)).toHaveLength(2)
+    expect(rowsOf([call([30], [4, 7]), call([1, 2], [5, 6, 9]), call([1, 2, 5, 8, 9, 3], [4, 9])])).toHaveLength(3)
     expect(rowsOf(edited, { end_of_turn_token_id: 9 })).toHaveLength(1)
   })
   it('is not taken from turns that were cut', () => {
@@ -74,11 +75,11 @@ describe('the turn that is continued', () => {
   })
 
   it('is an exact one before an earlier one that would have to be spliced', () => {
-    // The first call's prompt is a prefix too, and its turn is told with one word changed.
-    const rows = rowsOf([call([1, 2], [5, 6, 9]), call([1, 2], [5, 8, 9]), call([1, 2, 5, 8, 9, 3], [4, 9])])
+    // The retry's prompt is a prefix too, and the request tells its turn with one word changed.
+    const rows = rowsOf([call([1, 2], [5, 8, 9]), call([1, 2], [5, 6, 9]), call([1, 2, 5, 8, 9, 3], [4, 9])])
     expect(rows.map(({ resp }) => resp)).toEqual([
-      [5, 6, 9],
       [5, 8, 9, 3, 4, 9],
+      [5, 6, 9],
     ])
   })
 
@@ -96,5 +97,17 @@ describe('the turn that is continued', () => {
 
   it('is never one whose answer nobody took', () => {
     expect(rowsOf([call([1, 2], [5, 6, 9], { delivery: 'no' }), call([1, 2, 5, 8, 9, 3], [4, 9])])).toHaveLength(2)
+  })
+})
+
+describe("Polar's own rule", () => {
+  const polar = (calls: readonly ToyCall[], config = {}) => rowsOf(calls, { splice: 'polar', ...config })
+  it('keeps the end token in the context behind a turn that was cut', () => {
+    const rows = polar([call([1, 2], [5, 6], { finishReason: 'length' }), call([1, 2, 5, 6, 9, 3], [4, 9])], { end_of_turn_token_id: 9 })
+    expect(rows).toEqual([{ prompt: [1, 2], resp: [5, 6, 9, 3, 4, 9], mask: [1, 1, 0, 0, 1, 1] }])
+  })
+  it('takes calls in the order in which their answers were saved', () => {
+    const rows = polar([call([1], [2], { startedAtMs: 0, durationMs: 900 }), call([3], [4], { startedAtMs: 100, durationMs: 100 })])
+    expect(rows.map(({ prompt }) => prompt)).toEqual([[3], [1]])
   })
 })
