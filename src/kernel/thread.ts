@@ -130,14 +130,18 @@ type Joinable = Pick<Thread<never, unknown>, 'id' | 'join'>
 export async function joinThreads(left: Joinable, right: Joinable): Promise<boolean> {
   const { port1, port2 } = new MessageChannel()
   const answers = await Promise.all([left.join(right.id, port1), right.join(left.id, port2)])
-  return answers.every((answer) => answer.ok)
+  const areJoined = answers.every((answer) => answer.ok)
+  // An end that was never taken is still here, and would keep the other one open; closing one that left is a no-op.
+  if (!areJoined) for (const port of [port1, port2]) port.close()
+  return areJoined
 }
 
-/** Gives a thread and the kernel of this one a fresh channel. */
+/** Gives a thread and the kernel of this one a fresh channel; false, with nothing left open, when the thread does not take it. */
 export async function joinKernel(kernel: Kernel, thread: Joinable): Promise<boolean> {
   const { port1, port2 } = new MessageChannel()
   kernel.connect(thread.id, openPortWire(port1))
   const answer = await thread.join(kernel.thread, port2)
+  if (!answer.ok) port1.close()
   return answer.ok
 }
 

@@ -163,6 +163,18 @@ describe('a thread that dies', () => {
     })
   })
 
+  it('is not joined any more, and leaves no port open at the other end', async () => {
+    const main = openMain()
+    const [dead, alive] = [openFixture('dead'), openFixture('alive')]
+    const actor = await bootOn(main, alive)
+    await dead.terminate()
+    expect(await joinKernel(main, dead)).toBe(false)
+    const address = { ...actor, thread: dead.id }
+    await main.ask(address, ignore, 60_000)
+    expect(main.tell(address, { type: 'note', n: 1 })).toBe('stopped')
+    expect(await joinThreads(alive, dead)).toBe(false)
+  })
+
   it('is not dead when its boot fails, and says why', async () => {
     const thread = openFixture('worker')
     expect(await thread.boot({ capacity: 8, fails: true })).toEqual({ ok: false, error: 'failed', message: 'this boot was meant to fail' })

@@ -99,7 +99,7 @@ describe('a tell to another thread', () => {
     expect(left.tell(sink.address, note('x'))).toBe('stopped')
   })
 
-  it('throws for a message that cannot be cloned, and costs no credit', () => {
+  it('throws for a message that cannot be cloned, and costs no credit and leaves no ask open', async () => {
     const world = openWorld({ seed: 1 })
     const left = openThread(world)
     let fails = true
@@ -113,6 +113,8 @@ describe('a tell to another thread', () => {
     left.connect(RIGHT, wire)
     const to: Address<Message> = { thread: RIGHT, incarnation: 1, actor: 1, share: 1 }
     expect(() => left.tell(to, note('x'))).toThrow('DataCloneError')
+    await expect(left.ask(to, question, 1000)).rejects.toThrow('DataCloneError')
+    expect(left.stats().pendingAsks).toBe(0)
     fails = false
     expect(left.tell(to, note('x'))).toBe('accepted')
     expect(left.tell(to, note('x'))).toBe('full')
@@ -314,6 +316,34 @@ describe('the protocol between kernels', () => {
     expect(raw.moved[1]).toBe(back)
   })
 
+  it('tells the asked thread when nobody wants the answer any more, and counts no refusal that comes then', async () => {
+    const world = openWorld({ seed: 1 })
+    const left = openThread(world, LEFT)
+    const raw = openRawWire()
+    left.connect(RIGHT, raw.wire)
+    const far: Address<Message> = { thread: RIGHT, incarnation: 1, actor: 1, share: 8 }
+    const outside = left.ask(far, question, 50)
+    const asker = left.spawn<Message>({
+      name: 'asker',
+      capacity: 8,
+      create(context) {
+        context.ask(far, question, 100, () => note('unwanted'))
+        return { receive() {} }
+      },
+    })
+    await world.advance(50)
+    expect(await outside).toEqual({ ok: false, error: 'deadline' })
+    left.stop(asker)
+    expect(raw.posted.slice(3)).toEqual([
+      { type: 'over', incarnation: 1, ask: 1 },
+      { type: 'over', incarnation: 1, ask: 2 },
+    ])
+    raw.frame({ type: 'answer', incarnation: 1, ask: 1, answer: { ok: false, error: 'stopped' } })
+    expect(left.stats().lateReplies).toBe(0)
+    raw.frame({ type: 'answer', incarnation: 1, ask: 2, answer: { ok: true, value: 'late' } })
+    expect(left.stats().lateReplies).toBe(1)
+  })
+
   it('before the hello, holds nothing of an older incarnation against a newer one', () => {
     const left = openThread(openWorld({ seed: 1 }), LEFT)
     const raw = openRawWire()
@@ -322,6 +352,16 @@ describe('the protocol between kernels', () => {
     expect([1, 1, 1, 2].map((incarnation) => left.tell(to(incarnation), note('x')))).toEqual(['accepted', 'accepted', 'full', 'accepted'])
     raw.frame({ type: 'gone', incarnation: 1, actor: 1 })
     expect([1, 2, 2].map((incarnation) => left.tell(to(incarnation), note('x')))).toEqual(['stopped', 'accepted', 'full'])
+  })
+
+  it('owes a dead thread nothing, and does not send its answers to the next incarnation', async () => {
+    const { right, sink, tell } = openRaw(16)
+    tell(question({ thread: LEFT, incarnation: 1, ask: 1 }))
+    const next = openRawWire()
+    right.connect(LEFT, next.wire)
+    next.frame({ type: 'hello', incarnation: 2 })
+    right.stop(sink.address)
+    expect(next.posted).toEqual([{ type: 'hello', incarnation: 1 }])
   })
 
   it('says that an actor is gone to whoever wrote to it, and to whoever writes later', async () => {
