@@ -26,6 +26,7 @@ export type CallEnd = {
   readonly httpStatus: number
   readonly finishReason: FinishReason | null
   readonly replica: ReplicaId | null
+  readonly modelServed: string
   readonly engine: EngineKind
   readonly logprobMode: CallRecord['logprobMode']
   /** As sent in the end: the budget may have been clamped. */
@@ -54,7 +55,6 @@ export type Capture = {
 export type CaptureOptions = {
   readonly session: SessionId
   readonly attempt: number
-  readonly modelServed: string
   readonly tokens: SessionTokens
 }
 
@@ -62,7 +62,7 @@ const NO_TOKENS: CapturedTokens = { promptIds: [], sampledIds: [], logprobs: nul
 const WORTH: { readonly [delivery in Delivery]: number } = { no: 0, partial: 1, yes: 2 }
 
 export function openCapture(options: CaptureOptions): Capture {
-  const { session, attempt, modelServed, tokens } = options
+  const { session, attempt, tokens } = options
   const texts = openTextPool()
   const calls: CallRecord[] = []
   const indexes = new Map<CallId, number>()
@@ -87,7 +87,7 @@ export function openCapture(options: CaptureOptions): Capture {
         sequence: opened.sequence,
         dialect: opened.dialect,
         modelRequested: opened.normalised.modelRequested,
-        modelServed,
+        modelServed: end.modelServed,
         engine: end.engine,
         replica: end.replica,
         streamed: opened.normalised.stream,

@@ -49,6 +49,7 @@ export async function generate(
   let breaks = 0
   let aborts = 0
   let tried: PoolReplica | null = null
+  let model = host.model
 
   const fail = (reason: Failure, given: Particulars = {}): Generated => ({
     ok: false,
@@ -66,6 +67,7 @@ export async function generate(
   const ending = (replica: PoolReplica | null, given: Particulars) => ({
     finishReason: given.finishReason ?? null,
     replica: replica?.id ?? null,
+    modelServed: model,
     engine: replica?.engine.kind ?? host.engineKind,
     logprobMode: replica?.engine.logprobMode ?? 'unknown',
     parameters,
@@ -80,10 +82,11 @@ export async function generate(
     if (!acquired.ok) return fail(acquired.failure)
     const { lease } = acquired
     tried = lease.replica
+    model = lease.model
     const written = tried.engine.write({
       prompt: { kind: 'messages', messages: request.messages, tools: request.tools },
       parameters,
-      model: host.model,
+      model,
     })
     if (!written.ok) {
       lease.release('failed', null)
@@ -173,6 +176,7 @@ export function neverGenerated(host: GenerationHost, reason: Failure, parameters
       httpStatus: reason.status,
       finishReason: null,
       replica: null,
+      modelServed: host.model,
       engine: host.engineKind,
       logprobMode: 'unknown',
       parameters,

@@ -29,13 +29,15 @@ export type ReplicaConfig = {
   readonly engine: EngineKind
   /** This thread's share of the node-wide cap. */
   readonly inFlight?: number
+  /** Calls that may wait for this replica on this thread. */
+  readonly line?: number
 }
 
 export type BoundaryOptions = {
   readonly kernel: Kernel
   readonly arena: Arena
   readonly replicas: readonly ReplicaConfig[]
-  /** The name under which the engines serve the policy; every requested name is mapped to it. */
+  /** The name under which the engines serve the policy; every requested name is mapped to it. Empty: the engine's only model. */
   readonly model: string
   readonly settings?: Partial<BoundarySettings>
   readonly transport?: Transport
@@ -57,12 +59,12 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     model,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
-    replicas: options.replicas.map(({ id, url, engine, inFlight }) => ({
+    replicas: options.replicas.map(({ id, url, engine, inFlight, line }) => ({
       id,
       url,
       engine: ENGINES[engine],
       connection: transport(url, settings.maxResponseBytes),
-      limits: { ...settings.replica, inFlight: inFlight ?? settings.replica.inFlight },
+      limits: { ...settings.replica, inFlight: inFlight ?? settings.replica.inFlight, line: line ?? settings.replica.line },
     })),
   })
   const host: DoorHost = {
@@ -167,7 +169,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {
     const entry = (id: string): ModelEntry => ({ id, createdSeconds: 0, maxModelLen: pool.maxModelLen() })
     // Every name is served by the one policy, so every name that is asked for exists.
-    const body = route.type === 'models' ? route.dialect.modelList([entry(model)]) : route.dialect.modelItem(entry(route.model))
+    const body = route.type === 'models' ? route.dialect.modelList([entry(pool.modelName())]) : route.dialect.modelItem(entry(route.model))
     return sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body }, sink).then(() => {})
   }
 
@@ -176,7 +178,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       const { session, attempt } = doorOptions
       if (isClosed) return { ok: false, error: 'the boundary is closed' }
       if (doors.has(session)) return { ok: false, error: `session ${session} has a door already` }
-      const capture = openCapture({ session, attempt, modelServed: model, tokens: arena.openSession() })
+      const capture = openCapture({ session, attempt, tokens: arena.openSession() })
       const door = openDoor(host, doorOptions, capture, openRecall())
       const key = kernel.random.hex(KEY_BYTES)
       doors.set(session, door)

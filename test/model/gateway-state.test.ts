@@ -140,7 +140,7 @@ describe('gateway stages', () => {
       { arbitrary: fc.constant('cancel'), weight: 1 },
       { arbitrary: fc.constant('pressure'), weight: 1 },
     )
-    const moves = fc.array(fc.tuple(move, fc.nat(20)), { minLength: 40, maxLength: 160 })
+    const moves = fc.array(fc.tuple(move, fc.nat(20)), { minLength: 40, maxLength: 160, size: 'max' })
     fc.assert(
       fc.property(limitsArb, moves, (limits, list) => {
         const gateway = driver(limits)

@@ -285,7 +285,7 @@ describe('a session under any order of events', () => {
     { type: 'agent-killed', result: { ok: false, error: 'deadline' } },
   )
   // Either the next honest answer, or something that comes out of turn.
-  const script = fc.array(fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: disturbance, weight: 1 }), { maxLength: 60 })
+  const script = fc.array(fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: disturbance, weight: 1 }), { maxLength: 60, size: 'max' })
 
   it('ends with exactly one result, reported once, after its tree is dead and its sandboxes are told to stop', () => {
     fc.assert(

@@ -233,4 +233,24 @@ describe('a probe', () => {
   ])('finds $given', async ({ routes, found }) => {
     expect(await probe(vllm, connection(routes), 'policy', new AbortController().signal)).toMatchObject(found)
   })
+
+  it('takes the engine’s first model when the configuration names none', async () => {
+    const asked: unknown[] = []
+    const routes = connection({ '/v1/models': models, [chat]: respond(completionBody()) })
+    const listening: Connection = {
+      ...routes,
+      async send(request, signal) {
+        if (request.body !== null) asked.push(JSON.parse(request.body).model)
+        return routes.send(request, signal)
+      },
+    }
+    expect(await probe(vllm, listening, '', new AbortController().signal)).toMatchObject({
+      type: 'serving',
+      model: 'other',
+      maxModelLen: 1,
+    })
+    expect(asked).toEqual(['other'])
+    const none = connection({ [chat]: respond(completionBody()) })
+    expect(await probe(vllm, none, '', new AbortController().signal)).toMatchObject({ type: 'unusable' })
+  })
 })

@@ -7,6 +7,8 @@ export type ProbeResult =
   | {
       readonly type: 'serving'
       readonly tier: 'train' | 'eval'
+      /** The name to ask by: the one that was wanted, or the engine's own when none was. */
+      readonly model: string
       readonly maxModelLen: number | null
       readonly weightVersion: string | null
       /** Why the tier is `eval`. */
@@ -14,7 +16,8 @@ export type ProbeResult =
     }
   | { readonly type: 'unusable'; readonly detail: string }
 
-export async function probe(engine: Engine, connection: Connection, model: string, signal: AbortSignal): Promise<ProbeResult> {
+/** An empty `wanted` takes the first model the engine lists. */
+export async function probe(engine: Engine, connection: Connection, wanted: string, signal: AbortSignal): Promise<ProbeResult> {
   const health = await connection.send({ method: 'GET', path: '/health', headers: {}, body: null }, signal)
   if (!health.ok) return { type: 'unusable', detail: `/health: ${health.detail}` }
   // Routers without a health route still serve: only the engine's own "not ready" counts.
@@ -23,7 +26,9 @@ export async function probe(engine: Engine, connection: Connection, model: strin
   }
   const models = await connection.send({ method: 'GET', path: '/v1/models', headers: {}, body: null }, signal)
   if (!models.ok) return { type: 'unusable', detail: `/v1/models: ${models.detail}` }
-  const maxModelLen = readMaxModelLen(models.response.body, model)
+  const listed = readModel(models.response.body, wanted)
+  const model = wanted === '' ? listed.id : wanted
+  if (model === '') return { type: 'unusable', detail: '/v1/models lists no model, and the configuration names none (model_served)' }
 
   const written = engine.write({
     prompt: { kind: 'messages', messages: [{ role: 'user', content: 'Say hi.' }], tools: null },
@@ -44,17 +49,27 @@ export async function probe(engine: Engine, connection: Connection, model: strin
     case 'answer': {
       const { error } = reply.tokens
       const detail = error === null ? null : `${error.code}: ${error.detail}`
-      return { type: 'serving', tier: error === null ? 'train' : 'eval', maxModelLen, weightVersion: reply.weightVersion, detail }
+      return {
+        type: 'serving',
+        tier: error === null ? 'train' : 'eval',
+        model,
+        maxModelLen: listed.maxModelLen,
+        weightVersion: reply.weightVersion,
+        detail,
+      }
     }
   }
 }
 
-function readMaxModelLen(body: Uint8Array, model: string): number | null {
+function readModel(body: Uint8Array, wanted: string): { readonly id: string; readonly maxModelLen: number | null } {
   const parsed = parseJson(body)
   const list: unknown = parsed.ok && isObject(parsed.value) ? parsed.value.data : null
-  if (!Array.isArray(list)) return null
-  const entries: readonly unknown[] = list
-  const entry = entries.find((item) => isObject(item) && item.id === model) ?? entries[0]
-  const length = isObject(entry) ? entry.max_model_len : null
-  return typeof length === 'number' && Number.isInteger(length) && length > 0 ? length : null
+  const entries: readonly unknown[] = Array.isArray(list) ? list : []
+  const found = entries.find((item) => isObject(item) && item.id === wanted) ?? entries[0]
+  const entry = isObject(found) ? found : {}
+  const length = entry.max_model_len
+  return {
+    id: typeof entry.id === 'string' ? entry.id : '',
+    maxModelLen: typeof length === 'number' && Number.isInteger(length) && length > 0 ? length : null,
+  }
 }

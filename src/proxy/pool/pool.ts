@@ -21,6 +21,8 @@ export type PoolReplica = {
 
 export type Lease = {
   readonly replica: PoolReplica
+  /** The name by which this replica serves the policy. */
+  readonly model: string
   release(outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled', weightVersion: string | null): void
 }
 
@@ -41,6 +43,8 @@ export type Pool = {
   /** Forgets which replica holds the session's prefix cache. */
   unpin(session: SessionId): void
   views(): Promise<readonly ReplicaView[]>
+  /** The name of the served model: as configured, or as the first probed replica has it; empty until then. */
+  modelName(): string
   /** The longest context any probed replica states, for model lists. */
   maxModelLen(): number | null
   close(): Promise<void>
@@ -56,8 +60,10 @@ type Member = {
   outstanding: number
   sessions: number
   /** What the last probe found. */
-  readonly facts: { maxModelLen: number | null }
+  readonly facts: ProbedFacts
 }
+
+type ProbedFacts = { model: string; maxModelLen: number | null }
 
 type Refusal = Extract<Acquired, { type: 'refused' }> & { readonly by: Member }
 
@@ -69,17 +75,20 @@ export function openPool(options: PoolOptions): Pool {
   let isClosed = false
 
   function join(replica: PoolReplica): Member {
-    const facts: { maxModelLen: number | null } = { maxModelLen: null }
+    const facts: ProbedFacts = { model, maxModelLen: null }
     const options = { id: replica.id, url: replica.url, limits: replica.limits, probe: () => probeWithin(replica, facts) }
     return { replica, facts, address: kernel.spawn(replicaActor(options)), outstanding: 0, sessions: 0 }
   }
 
-  async function probeWithin(replica: PoolReplica, facts: Member['facts']): Promise<ProbeResult> {
+  async function probeWithin(replica: PoolReplica, facts: ProbedFacts): Promise<ProbeResult> {
     const abort = new AbortController()
     const timer = kernel.scheduler.after(probeDeadlineMs, () => abort.abort())
     try {
       const result = await probe(replica.engine, replica.connection, model, abort.signal)
-      if (result.type === 'serving') facts.maxModelLen = result.maxModelLen
+      if (result.type === 'serving') {
+        facts.maxModelLen = result.maxModelLen
+        facts.model = result.model
+      }
       return result
     } finally {
       timer.cancel()
@@ -128,6 +137,7 @@ export function openPool(options: PoolOptions): Pool {
     let isHeld = true
     return {
       replica: member.replica,
+      model: member.facts.model,
       release(outcome, weightVersion) {
         if (!isHeld) return
         isHeld = false
@@ -177,6 +187,7 @@ export function openPool(options: PoolOptions): Pool {
       )
       return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
     },
+    modelName: () => members.find((member) => member.facts.model !== '')?.facts.model ?? '',
     maxModelLen() {
       const known = members.flatMap(({ facts }) => (facts.maxModelLen === null ? [] : [facts.maxModelLen]))
       return known.length === 0 ? null : Math.max(...known)
