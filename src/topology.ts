@@ -258,6 +258,8 @@ function announce(
     url: `http://${setup.host}:${ready.modelPort}`,
     limits: setup.limits,
   })
+  // Only now: demand that came before the server knew the gateway would be dropped, and with it every slot of READY.
+  kernel.tell(ready.address, { type: 'announce-demand' })
 }
 
 /** Admission first, so that every later step only ever has less to do. */

@@ -54,17 +54,16 @@ export function gatewayActor(options: GatewayOptions): ActorSpec<Message> {
 
 function createReceiver(context: ActorContext<Message>, options: GatewayOptions): Receiver<Message> {
   const sessions = new Map<SessionId, Address<SessionMessage>>()
-  /** Demand that the rollout server's mailbox refused; offered again, never lost. */
+  /** Demand that the rollout server does not know of yet, or that its mailbox refused; offered again, never lost. */
   let unannounced = 0
+  let isKnown = false
   const [opened, first] = openGateway(options.limits, openMailbox<SessionId>(options.limits.maxReadySessions))
   let state = opened
-  // Told from the first own turn on, when whoever started this actor has made its address known.
   unannounced = first.reduce((slots, effect) => slots + (effect.type === 'announce-demand' ? effect.slots : 0), 0)
-  context.after(0, { type: 'reoffer-demand' })
 
   function announceDemand(slots: number): void {
     unannounced += slots
-    if (unannounced === 0) return
+    if (unannounced === 0 || !isKnown) return
     const offer = context.tell(options.rolloutServer, { type: 'demand', gateway: options.gateway, slots: unannounced })
     if (offer === 'accepted') unannounced = 0
     else if (offer === 'full') context.after(REOFFER_MS, { type: 'reoffer-demand' })
@@ -170,6 +169,10 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
   return {
     receive(message: Message): void {
       switch (message.type) {
+        case 'announce-demand':
+          isKnown = true
+          announceDemand(0)
+          return
         case 'session-crashed':
           bury(message.actor, message.error)
           return

@@ -63,6 +63,8 @@ export type GatewaySnapshot = {
 }
 
 export type GatewayCommand =
+  /** The rollout server knows this gateway now; demand that reached it before that would be nobody's. */
+  | { readonly type: 'announce-demand' }
   /** Uses one slot of the demand this gateway announced. */
   | { readonly type: 'open-session'; readonly spec: SessionSpec }
   | { readonly type: 'cancel-session'; readonly session: SessionId; readonly reason: CancelReason }
