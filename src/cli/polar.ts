@@ -1,5 +1,5 @@
 // The `polar` command line: which command takes which options. A command's code is loaded when it runs.
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { EXIT } from './exit.ts'
 import type { ServeOptions } from './serve.ts'
 import type { StatusOptions } from './status.ts'
@@ -23,6 +23,7 @@ program
   .description('run the node: control API, gateways, proxy pool')
   .option('-c, --config <file>', 'polar.yaml; without it every default applies')
   .option('--engine-url <url>', 'inference engine for gateways that name none')
+  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(['vllm', 'sglang']))
   .option('--json', 'one JSON line per event')
   .action(async (options: ServeOptions) => {
     const { runServe } = await import('./serve.ts')

@@ -1,14 +1,18 @@
 // `polar serve`: runs the node until it is told to stop, then drains it.
 import { loadConfig } from '../config.ts'
+import type { EngineKind } from '../contract/call.ts'
 import { startNode } from '../main.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeProblems } from './problems.ts'
 
-export type ServeOptions = { readonly config?: string; readonly engineUrl?: string; readonly json?: boolean }
+export type ServeOptions = { readonly config?: string; readonly engineUrl?: string; readonly engine?: EngineKind; readonly json?: boolean }
 
 /** A second signal while draining stops at once. */
 export async function runServe(options: ServeOptions): Promise<ExitCode> {
-  const loaded = await loadConfig(options.config ?? null, options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl })
+  const loaded = await loadConfig(options.config ?? null, {
+    ...(options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl }),
+    ...(options.engine === undefined ? {} : { engine: options.engine }),
+  })
   if (!loaded.ok) return endWith(EXIT.usage, describeProblems(loaded.problems))
   const { config } = loaded
   const started = await startNode(config)

@@ -1,4 +1,4 @@
-// Which node a command talks to: an explicit URL, or the one that a configuration file describes.
+// Which node a command talks to: an explicit URL, the one that a configuration file describes, or the one that runs with all defaults.
 import { loadConfig } from '../config.ts'
 import { type ControlClient, openControlClient, readControlToken } from './control-client.ts'
 import { describeProblems } from './problems.ts'
@@ -7,19 +7,17 @@ export type TargetOptions = { readonly config?: string; readonly rolloutUrl?: st
 
 export type Target = { readonly ok: true; readonly client: ControlClient } | { readonly ok: false; readonly problem: string }
 
-const DEFAULT_URL = 'http://127.0.0.1:8080'
-
 /** The token comes from the option, the URL, the environment, or the file the node wrote at its first start, in this order. */
 export async function openTarget(options: TargetOptions): Promise<Target> {
   const fromEnvironment = process.env.POLAR_CONTROL_PLANE_TOKEN ?? null
   const given = options.token ?? null
-  if (options.config === undefined || options.rolloutUrl !== undefined) {
-    const url = options.rolloutUrl ?? DEFAULT_URL
+  const url = options.rolloutUrl
+  if (url !== undefined) {
     if (!URL.canParse(url)) return { ok: false, problem: `'${url}' is not a URL` }
     const inUrl = new URL(url).password !== ''
     return { ok: true, client: openControlClient(url, given ?? (inUrl ? null : fromEnvironment)) }
   }
-  const loaded = await loadConfig(options.config)
+  const loaded = await loadConfig(options.config ?? null)
   if (!loaded.ok) return { ok: false, problem: describeProblems(loaded.problems) }
   const { config } = loaded
   const { host, port, publicUrl, tokenFile } = config.control

@@ -77,8 +77,9 @@ export type Config = {
 type Modules = Readonly<Record<string, string>>
 
 export type Overrides = {
-  /** An engine for nodes that name none. */
+  /** An engine for nodes that name none, and its kind. */
   readonly engineUrl?: string
+  readonly engine?: EngineKind
 }
 
 const LOOPBACK = '127.0.0.1'
@@ -175,7 +176,7 @@ function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides)
   const nodes = gateway.nodes ?? [DEFAULT_NODE]
   return nodes.map((node, i): NodeConfig => {
     const id = node.id ?? `gateway-${i}`
-    const engine = node.inference.engine ?? 'sglang'
+    const engine = node.inference.engine ?? overrides.engine ?? 'sglang'
     const url = node.inference.base_url ?? overrides.engineUrl ?? DEFAULT_ENGINE_URL
     const listed = own.replicas?.[id]
     const replicas = listed ?? [defaultReplica(`${id}-replica-0`, url)]
