@@ -1,6 +1,6 @@
 // Small valid specs for tests of actors.
 import type { GatewayLimits, SessionSpec } from '../../src/actors/gateway/protocol.ts'
-import type { SessionPolicy } from '../../src/actors/session/state.ts'
+import type { SessionPolicy } from '../../src/actors/session/phases.ts'
 import { knownSessionId, taskId } from '../../src/contract/ids.ts'
 import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
 

@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BuildReply } from '../../src/actors/builder/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
+import type { SessionEffect, SessionState } from '../../src/actors/session/phases.ts'
 import type { SessionMessage } from '../../src/actors/session/protocol.ts'
-import { openSession, reported, type SessionEffect, type SessionState, step } from '../../src/actors/session/state.ts'
+import { openSession, reported, step } from '../../src/actors/session/state.ts'
 import { sandboxId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import type { SessionSummary } from '../../src/contract/result.ts'
@@ -285,7 +286,10 @@ describe('a session under any order of events', () => {
     { type: 'agent-killed', result: { ok: false, error: 'deadline' } },
   )
   // Either the next honest answer, or something that comes out of turn.
-  const script = fc.array(fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: disturbance, weight: 1 }), { maxLength: 60, size: 'max' })
+  const script = fc.array(fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: disturbance, weight: 1 }), {
+    maxLength: 60,
+    size: 'max',
+  })
 
   it('ends with exactly one result, reported once, after its tree is dead and its sandboxes are told to stop', () => {
     fc.assert(

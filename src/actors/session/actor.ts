@@ -17,9 +17,10 @@ import type { GatewayCommand, SessionSpec } from '../gateway/protocol.ts'
 import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { AgentEnded, SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
+import type { SessionEffect, SessionPolicy, SessionStep } from './phases.ts'
 import { prepareSession } from './preparation.ts'
 import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
-import { openSession, reported, type SessionEffect, type SessionPolicy, type SessionStep, step } from './state.ts'
+import { openSession, reported, step } from './state.ts'
 
 export type SessionPeers = {
   readonly gateway: Address<GatewayCommand>

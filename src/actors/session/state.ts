@@ -1,105 +1,13 @@
 // One attempt of one session: its phase, budgets and outcome. Pure; actor.ts runs the effects.
-import type { SessionId } from '../../contract/ids.ts'
-import { OUTCOMES, type Outcome, type SessionStatus } from '../../contract/outcome.ts'
-import type { SessionSummary } from '../../contract/result.ts'
+import type { Outcome } from '../../contract/outcome.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { SealedCalls } from '../../proxy/boundary.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
+import type { Common, Ended, Live, Marks, SessionEffect, SessionPolicy, SessionState, SessionStep, Verdict } from './phases.ts'
 import type { Deadline, SessionMessage } from './protocol.ts'
-
-/** Milliseconds; `agent` starts with RUNNING, so that waiting in READY never eats it. */
-export type Budgets = {
-  readonly initMs: number
-  readonly agentMs: number
-  readonly firstCallMs: number
-  readonly buildMs: number
-  readonly evaluateMs: number
-  readonly teardownMs: number
-}
-
-export type SessionPolicy = {
-  readonly budgets: Budgets
-  /** Whether an agent that ran out of time is graded on what it left behind. */
-  readonly gradeTimeouts: boolean
-}
-
-type Verdict = { readonly outcome: Outcome; readonly error: string | null }
-
-/** Monotonic stamps of what has happened so far; the result's timing is made from them. */
-export type Marks = Readonly<Record<string, number>>
-
-type Common = {
-  readonly spec: SessionSpec
-  readonly policy: SessionPolicy
-  readonly marks: Marks
-  readonly durations: Readonly<Record<string, number>>
-  readonly calls: number
-  readonly tokens: number
-  readonly contextExhausted: boolean
-  /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
-  readonly cancelled: CancelReason | null
-}
-
-type Ended = Common & { readonly verdict: Verdict; readonly sandbox: StartedSandbox | null; readonly ended: AgentEnded | null }
-
-export type SessionState =
-  | (Common & { readonly phase: 'queued' })
-  | (Common & { readonly phase: 'starting' })
-  | (Common & { readonly phase: 'preparing'; readonly sandbox: StartedSandbox })
-  | (Common & { readonly phase: 'ready'; readonly sandbox: StartedSandbox })
-  | (Common & { readonly phase: 'launching'; readonly sandbox: StartedSandbox })
-  | (Common & { readonly phase: 'running'; readonly sandbox: StartedSandbox })
-  | (Ended & { readonly phase: 'killing' })
-  | (Ended & { readonly phase: 'sealing' })
-  | (Ended & { readonly phase: 'post-run-queued'; readonly sealed: SealedCalls | null })
-  | (Ended & { readonly phase: 'building'; readonly sealed: SealedCalls | null })
-  | (Ended & { readonly phase: 'evaluating'; readonly payload: ArrayBuffer | null; readonly traces: number })
-  | (Ended & { readonly phase: 'finishing'; readonly evaluation: Evaluation | null })
-  | (Ended & { readonly phase: 'recording'; readonly payload: ArrayBuffer; readonly summary: SessionSummary; readonly isStopped: boolean })
-  | (Ended & { readonly phase: 'stopping'; readonly summary: SessionSummary })
-  | (Ended & { readonly phase: 'reporting'; readonly summary: SessionSummary })
-  | { readonly phase: 'closed' }
-
-export type SessionEffect =
-  | { readonly type: 'start-sandbox' }
-  | { readonly type: 'prepare'; readonly sandbox: StartedSandbox }
-  | { readonly type: 'launch'; readonly sandbox: StartedSandbox }
-  | { readonly type: 'arm'; readonly deadline: Deadline; readonly afterMs: number }
-  | { readonly type: 'disarm'; readonly deadline: Deadline }
-  | { readonly type: 'kill-agent'; readonly sandbox: StartedSandbox }
-  | { readonly type: 'seal' }
-  | { readonly type: 'announce'; readonly status: SessionStatus; readonly calls: number }
-  | { readonly type: 'tell-gateway'; readonly fact: 'session-prepared' | 'session-left-run' }
-  | { readonly type: 'build'; readonly sealed: SealedCalls }
-  | { readonly type: 'release-sealed' }
-  | {
-      readonly type: 'evaluate'
-      readonly sandbox: StartedSandbox
-      readonly outcome: Outcome
-      readonly exitCode: number | null
-      readonly traces: number
-    }
-  | {
-      readonly type: 'finish'
-      readonly payload: ArrayBuffer | null
-      readonly outcome: Outcome
-      readonly error: string | null
-      readonly evaluation: Evaluation | null
-      readonly timing: Readonly<Record<string, number>>
-      readonly ended: AgentEnded | null
-      readonly notes: readonly string[]
-      readonly calls: number
-      readonly cancelled: CancelReason | null
-    }
-  /** `isRetry`: the ledger refused or did not answer; the shell waits a little first. */
-  | { readonly type: 'record'; readonly payload: ArrayBuffer; readonly summary: SessionSummary; readonly isRetry: boolean }
-  | { readonly type: 'stop-sandboxes' }
-  | { readonly type: 'report'; readonly summary: SessionSummary }
-  | { readonly type: 'close' }
-
-export type SessionStep = readonly [SessionState, readonly SessionEffect[]]
+import { timingOf } from './timing.ts'
+import { afterEvaluation, afterSeal, isGraded, type Judge, overridden, verdictOf } from './verdict.ts'
 
 export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: number): SessionState {
   return {
@@ -114,9 +22,6 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
     cancelled: null,
   }
 }
-
-/** `judge` reads the end of the agent's output; it belongs to the harness and is pure. */
-export type Judge = (ended: AgentEnded) => string | null
 
 export function step(state: SessionState, message: SessionMessage, nowMs: number, judge: Judge): SessionStep {
   if (state.phase === 'closed') return [state, []]
@@ -287,12 +192,6 @@ export function reported(state: SessionState): SessionStep {
   return state.phase === 'reporting' ? [{ phase: 'closed' }, [{ type: 'close' }]] : [state, []]
 }
 
-export function sessionOf(state: SessionState): SessionId | null {
-  return state.phase === 'closed' ? null : state.spec.session
-}
-
-type Live = Extract<SessionState, { phase: 'launching' | 'running' }>
-
 function isLive(state: SessionState): state is Live {
   return state.phase === 'launching' || state.phase === 'running'
 }
@@ -302,16 +201,6 @@ function processEnded(state: SessionState, ended: AgentEnded, nowMs: number, jud
   if (state.phase === 'killing' || state.phase === 'sealing') return [{ ...state, ended: state.ended ?? ended }, []]
   if (!isLive(state)) return [state, []]
   return leaveRun(state, verdictOf(state, ended, judge), ended, nowMs)
-}
-
-function verdictOf(state: Live, ended: AgentEnded, judge: Judge): Verdict {
-  if (state.contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
-  if (ended.exit.type === 'lost') return { outcome: 'runtime_error', error: 'the agent’s process vanished without an exit status' }
-  const howItEnded = ended.exit.type === 'exited' ? `exit code ${ended.exit.code}` : `signal ${ended.exit.signal}`
-  if (state.calls === 0) return { outcome: 'harness_error', error: `the agent ended (${howItEnded}) without a single model call` }
-  const fault = judge(ended)
-  if (ended.exit.type === 'exited' && ended.exit.code === 0 && fault === null) return { outcome: 'completed', error: null }
-  return { outcome: 'agent_error', error: fault ?? `the agent ended with ${howItEnded}` }
 }
 
 function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number): SessionStep {
@@ -409,17 +298,6 @@ function leaveRun(state: Live, verdict: Verdict, ended: AgentEnded | null, nowMs
   ]
 }
 
-/** An engine failure that the agent could not get over is not the policy's fault. */
-function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, sealed: SealedCalls | null): Verdict {
-  if (sealed === null) return state.verdict
-  if (state.verdict.outcome !== 'agent_error' && state.verdict.outcome !== 'completed') return state.verdict
-  const last = sealed.calls.at(-1)
-  if (sealed.upstreamFailures > 0 && last !== undefined && (last.status === 'failed' || last.status === 'aborted')) {
-    return { outcome: 'upstream_error', error: `the last model call failed: ${last.error ?? `status ${last.httpStatus}`}` }
-  }
-  return state.verdict
-}
-
 function built(state: SessionState, message: Extract<SessionMessage, { type: 'built' }>, nowMs: number): SessionStep {
   if (state.phase !== 'building' || state.sealed === null) return [state, []]
   const { result } = message
@@ -453,30 +331,6 @@ function built(state: SessionState, message: Extract<SessionMessage, { type: 'bu
   ]
 }
 
-function afterEvaluation(state: Ended, result: Extract<SessionMessage, { type: 'evaluated' }>['result']): Verdict {
-  if (!result.ok) {
-    return result.error === 'deadline'
-      ? { outcome: 'evaluator_timeout', error: 'the evaluator did not answer within its budget' }
-      : { outcome: 'evaluator_error', error: `the evaluator could not be asked: ${result.error}` }
-  }
-  switch (result.value.type) {
-    case 'graded':
-      return state.verdict
-    case 'failed':
-      return { outcome: 'evaluator_error', error: `the evaluator failed: ${result.value.error}` }
-    case 'timed-out':
-      return { outcome: 'evaluator_timeout', error: `the evaluator gave no verdict within ${result.value.timeoutMs} ms` }
-    default:
-      return unreachable(result.value)
-  }
-}
-
-function isGraded(state: Ended): boolean {
-  if (state.spec.request.evaluator == null || state.cancelled !== null) return false
-  const { graded } = OUTCOMES[state.verdict.outcome]
-  return graded === 'yes' || (graded === 'as-configured' && state.policy.gradeTimeouts)
-}
-
 function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluation | null, nowMs: number): SessionStep {
   return [
     { ...endedOf(state), phase: 'finishing', evaluation },
@@ -495,33 +349,6 @@ function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluatio
       },
     ],
   ]
-}
-
-/** A cancel that came first keeps its place: no later fault may turn it into a retry. */
-function overridden(state: Common & { readonly verdict: Verdict }, verdict: Verdict): Verdict {
-  return state.cancelled === null ? verdict : state.verdict
-}
-
-function timingOf(state: Common, nowMs: number): Record<string, number> {
-  const at = (name: string): number | undefined => state.marks[name]
-  const between = (from: string, to: string): number | undefined => {
-    const [a, b] = [at(from), at(to)]
-    return a === undefined || b === undefined ? undefined : b - a
-  }
-  const opened = at('opened') ?? nowMs
-  const timing: Record<string, number | undefined> = {
-    register_to_init_queue_ms: state.spec.registeredMsAgo,
-    init_ms: between('initBegan', 'ready'),
-    container_start_ms: between('initBegan', 'sandboxStarted'),
-    ready_queue_ms: between('ready', 'runBegan'),
-    run_ms: between('runBegan', 'agentGone'),
-    agent_exec_ms: between('runBegan', 'agentEnded'),
-    postrun_queue_ms: between('postRunQueued', 'postRunBegan'),
-    postrun_ms: at('postRunBegan') === undefined ? undefined : nowMs - (at('postRunBegan') ?? nowMs),
-    e2e_ms: nowMs - opened + state.spec.registeredMsAgo,
-    ...state.durations,
-  }
-  return Object.fromEntries(Object.entries(timing).flatMap(([key, value]) => (value === undefined ? [] : [[key, Math.max(0, value)]])))
 }
 
 function marked(state: { readonly marks: Marks }, name: string, nowMs: number): Marks {

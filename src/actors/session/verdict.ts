@@ -1,0 +1,60 @@
+// What a session's events say about its outcome. Pure, and the only place where blame is decided.
+import { OUTCOMES } from '../../contract/outcome.ts'
+import { unreachable } from '../../kernel/unreachable.ts'
+import type { SealedCalls } from '../../proxy/boundary.ts'
+import type { AgentEnded } from '../sandbox/protocol.ts'
+import type { Common, Ended, Live, SessionState, Verdict } from './phases.ts'
+import type { SessionMessage } from './protocol.ts'
+
+/** `judge` reads the end of the agent's output; it belongs to the harness and is pure. */
+export type Judge = (ended: AgentEnded) => string | null
+
+export function verdictOf(state: Live, ended: AgentEnded, judge: Judge): Verdict {
+  if (state.contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
+  if (ended.exit.type === 'lost') return { outcome: 'runtime_error', error: 'the agent’s process vanished without an exit status' }
+  const howItEnded = ended.exit.type === 'exited' ? `exit code ${ended.exit.code}` : `signal ${ended.exit.signal}`
+  if (state.calls === 0) return { outcome: 'harness_error', error: `the agent ended (${howItEnded}) without a single model call` }
+  const fault = judge(ended)
+  if (ended.exit.type === 'exited' && ended.exit.code === 0 && fault === null) return { outcome: 'completed', error: null }
+  return { outcome: 'agent_error', error: fault ?? `the agent ended with ${howItEnded}` }
+}
+
+/** An engine failure that the agent could not get over is not the policy's fault. */
+export function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, sealed: SealedCalls | null): Verdict {
+  if (sealed === null) return state.verdict
+  if (state.verdict.outcome !== 'agent_error' && state.verdict.outcome !== 'completed') return state.verdict
+  const last = sealed.calls.at(-1)
+  if (sealed.upstreamFailures > 0 && last !== undefined && (last.status === 'failed' || last.status === 'aborted')) {
+    return { outcome: 'upstream_error', error: `the last model call failed: ${last.error ?? `status ${last.httpStatus}`}` }
+  }
+  return state.verdict
+}
+
+export function afterEvaluation(state: Ended, result: Extract<SessionMessage, { type: 'evaluated' }>['result']): Verdict {
+  if (!result.ok) {
+    return result.error === 'deadline'
+      ? { outcome: 'evaluator_timeout', error: 'the evaluator did not answer within its budget' }
+      : { outcome: 'evaluator_error', error: `the evaluator could not be asked: ${result.error}` }
+  }
+  switch (result.value.type) {
+    case 'graded':
+      return state.verdict
+    case 'failed':
+      return { outcome: 'evaluator_error', error: `the evaluator failed: ${result.value.error}` }
+    case 'timed-out':
+      return { outcome: 'evaluator_timeout', error: `the evaluator gave no verdict within ${result.value.timeoutMs} ms` }
+    default:
+      return unreachable(result.value)
+  }
+}
+
+export function isGraded(state: Ended): boolean {
+  if (state.spec.request.evaluator == null || state.cancelled !== null) return false
+  const { graded } = OUTCOMES[state.verdict.outcome]
+  return graded === 'yes' || (graded === 'as-configured' && state.policy.gradeTimeouts)
+}
+
+/** A cancel that came first keeps its place: no later fault may turn it into a retry. */
+export function overridden(state: Common & { readonly verdict: Verdict }, verdict: Verdict): Verdict {
+  return state.cancelled === null ? verdict : state.verdict
+}
