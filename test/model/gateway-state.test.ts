@@ -144,7 +144,8 @@ describe('gateway stages', () => {
     fc.assert(
       fc.property(limitsArb, moves, (limits, list) => {
         const gateway = driver(limits)
-        for (const [move, pick] of list) {
+        const violations: string[] = []
+        for (const [at, [move, pick]] of list.entries()) {
           const names = [...gateway.told.keys()]
           const name = names[pick % Math.max(1, names.length)]
           if (move === 'open') gateway.open(pick % 3)
@@ -156,19 +157,7 @@ describe('gateway stages', () => {
             if (move === 'closed' && has(told, 'begin-post-run')) gateway.send({ type: 'session-closed', session: id(name) })
             if (move === 'cancel') gateway.send({ type: 'cancel-session', session: id(name), reason: 'cancelled by the trainer' })
           }
-          const metrics = metricsOf(gateway.state)
-          expect(metrics.initInflight).toBeLessThanOrEqual(limits.maxInitWorkers)
-          expect(metrics.runInflight).toBeLessThanOrEqual(limits.maxRunWorkers)
-          expect(metrics.postrunInflight).toBeLessThanOrEqual(limits.maxPostrunWorkers)
-          expect(metrics.initQueueDepth + metrics.initInflight + metrics.readyDepth).toBeLessThanOrEqual(limits.maxReadySessions)
-          // Every session here has a sandbox, or will have one: what waits anywhere is bounded too.
-          const most = limits.maxReadySessions + 2 * limits.maxRunWorkers + 2 * limits.maxPostrunWorkers
-          expect(gateway.told.size).toBeLessThanOrEqual(most)
-          for (const messages of gateway.told.values()) {
-            for (const grant of ['begin-init', 'begin-run', 'begin-post-run']) {
-              expect(messages.filter((type) => type === grant).length).toBeLessThanOrEqual(1)
-            }
-          }
+          for (const violation of violationsOf(gateway, limits)) violations.push(`after move ${at} (${move}): ${violation}`)
         }
         gateway.send({ type: 'arena-pressure', high: false })
         for (let round = 0; gateway.told.size > 0 && round < 1_000; round += 1) {
@@ -178,10 +167,34 @@ describe('gateway stages', () => {
           }
         }
         // Everything is closed: no place is lost and none was made up.
-        expect(gateway.told.size).toBe(0)
-        expect(gateway.demand).toBe(limits.maxReadySessions)
+        expect({ violations, open: gateway.told.size, demand: gateway.demand }).toEqual({
+          violations: [],
+          open: 0,
+          demand: limits.maxReadySessions,
+        })
       }),
       { numRuns: 400 },
     )
   })
 })
+
+/** Every bound that is broken now; an `expect` for each of them after each move would cost more than all the moves. */
+function violationsOf(gateway: ReturnType<typeof driver>, limits: GatewayLimits): readonly string[] {
+  const { initQueueDepth, initInflight, readyDepth, runInflight, postrunInflight } = metricsOf(gateway.state)
+  // Every session here has a sandbox, or will have one: what waits anywhere is bounded too.
+  const mostSessions = limits.maxReadySessions + 2 * limits.maxRunWorkers + 2 * limits.maxPostrunWorkers
+  const bounds: readonly (readonly [string, number, number])[] = [
+    ['sessions in INIT', initInflight, limits.maxInitWorkers],
+    ['sessions in RUNNING', runInflight, limits.maxRunWorkers],
+    ['sessions in POSTRUN', postrunInflight, limits.maxPostrunWorkers],
+    ['sessions before RUNNING', initQueueDepth + initInflight + readyDepth, limits.maxReadySessions],
+    ['sessions in all', gateway.told.size, mostSessions],
+  ]
+  const violations = bounds.filter(([, count, most]) => count > most).map(([what, count, most]) => `${count} ${what}, limit ${most}`)
+  for (const [name, messages] of gateway.told) {
+    for (const grant of ['begin-init', 'begin-run', 'begin-post-run']) {
+      if (messages.indexOf(grant) !== messages.lastIndexOf(grant)) violations.push(`${name} was told ${grant} twice`)
+    }
+  }
+  return violations
+}
