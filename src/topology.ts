@@ -147,12 +147,14 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     drain: () => drain.run(),
     close() {
       closing ??= (async () => {
-        await stopSandboxes(kernel, control)
-        for (const gateway of gateways) {
-          // Whoever wants running sessions to end first drains before closing.
-          await gateway.thread.stop()
-          await gateway.close()
-        }
+        // Sessions first: one that saw its sandbox go would take that for its agent's end. Whoever wants them to end by themselves drains.
+        await Promise.all(
+          gateways.map(async (gateway) => {
+            await gateway.thread.stop()
+            await gateway.close()
+          }),
+        )
+        await abandonSandboxes(kernel, control, outside)
         await ledgerSupervisor.close()
         await kernel.close()
         await outside.cpu.close()
@@ -224,8 +226,8 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     drain: () => drain.run(),
     close() {
       closing ??= (async () => {
-        await stopSandboxes(kernel, control)
         for (const thread of threads.values()) await thread.close()
+        await abandonSandboxes(kernel, control, outside)
         await ledgerKernel.close()
         await kernel.close()
         await outside.cpu.close()
@@ -289,6 +291,11 @@ function nodeDrain(kernel: Kernel, control: ControlActors, setup: NodeSetup, gat
 async function stopSandboxes(kernel: Kernel, control: ControlActors): Promise<void> {
   const answer = await kernel.ask<SandboxCommand, void>(control.sandboxes, (ask) => ({ type: 'stop-all', ask }), STOP_DEADLINE_MS)
   if (!answer.ok && answer.error !== 'stopped') throw new Error(`sandboxes did not stop: ${answer.error}`)
+}
+
+/** What cannot be stopped must not keep the rest from closing. */
+async function abandonSandboxes(kernel: Kernel, control: ControlActors, { log }: NodeOutside): Promise<void> {
+  await stopSandboxes(kernel, control).catch((error: unknown) => log('sandboxes-left', { error: String(error) }))
 }
 
 async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | undefined): Promise<GatewaySnapshot | null> {

@@ -86,7 +86,8 @@ async function startSandbox(bench: ReturnType<typeof openBench>): Promise<Sandbo
   bench.starts.shift()?.()
   await bench.world.advance(0)
   const answer = await started
-  if (!answer.ok || !answer.value.ok) throw new Error('the sandbox starts')
+  if (!answer.ok) throw new Error(answer.error)
+  if (!answer.value.ok) throw new Error(answer.value.error.detail)
   return answer.value.value.sandbox
 }
 
@@ -122,6 +123,17 @@ describe('the sandbox host', () => {
     await bench.world.advance(0)
     expect(ended.read()?.ok).toBe(true)
     expect(bench.log).toEqual(['start box-1', 'run box-1', last])
+  })
+})
+
+describe('a sandbox host whose node is stopping', () => {
+  it('starts nothing any more, not even for a session that has not heard of it', async () => {
+    const bench = openBench()
+    const stopped = watch(bench.kernel.ask<SandboxCommand, void>(bench.host, (ask) => ({ type: 'stop-all', ask }), 1_000))
+    await bench.world.advance(0)
+    expect(stopped.read()?.ok).toBe(true)
+    await expect(startSandbox(bench)).rejects.toThrow('the node is stopping')
+    expect(bench.log).toEqual([])
   })
 })
 

@@ -86,4 +86,5 @@ export type SandboxCommand =
     }
   /** Stops every sandbox started for that gateway. */
   | { readonly type: 'gateway-lost'; readonly gateway: GatewayId }
+  /** The node is stopping: nothing is started any more. */
   | { readonly type: 'stop-all'; readonly ask: Ask<void> }

@@ -26,6 +26,7 @@ export type SandboxState = {
   readonly sandboxes: ReadonlyMap<SandboxId, Sandbox>
   readonly waiters: readonly Waiter[]
   readonly nextId: number
+  readonly isStopping: boolean
 }
 
 export type SandboxSignal =
@@ -52,11 +53,15 @@ export type SandboxEffect =
 
 type Step = readonly [SandboxState, readonly SandboxEffect[]]
 
-export const noSandboxes: SandboxState = { sandboxes: new Map(), waiters: [], nextId: 1 }
+export const noSandboxes: SandboxState = { sandboxes: new Map(), waiters: [], nextId: 1, isStopping: false }
 
 export function step(state: SandboxState, message: SandboxCommand | SandboxSignal): Step {
   switch (message.type) {
     case 'start-sandbox': {
+      if (state.isStopping) {
+        const error: RuntimeError = { code: 'start-failed', detail: 'the node is stopping' }
+        return [state, [{ type: 'answer-start', ask: message.ask, result: { ok: false, error } }]]
+      }
       const sandbox = sandboxId(`${message.session}.${message.attempt}.${message.purpose}.${state.nextId}`)
       const { gateway, session, attempt, purpose, ask } = message
       const next = put(state, sandbox, { gateway, session, attempt, purpose, phase: 'starting', ask, isUnwanted: false })
@@ -77,7 +82,7 @@ export function step(state: SandboxState, message: SandboxCommand | SandboxSigna
     case 'gateway-lost':
       return stop(state, (sandbox) => sandbox.gateway === message.gateway, null)
     case 'stop-all':
-      return stop(state, () => true, message.ask)
+      return stop({ ...state, isStopping: true }, () => true, message.ask)
     case 'prepare-sandbox':
     case 'execute':
     case 'write-file':
