@@ -298,7 +298,7 @@ export function openKernel(options: KernelOptions): Kernel {
   async function close(): Promise<void> {
     if (!isOpen) return
     isOpen = false
-    for (const cell of [...cells.values()]) if (cell.parent === null) stopCell(cell)
+    for (const cell of [...cells.values()]) stopCell(cell)
     for (const id of pending.ids()) settleAsk(id, { ok: false, error: 'stopped' })
     for (const link of links.values()) link.close()
   }

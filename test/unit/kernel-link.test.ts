@@ -258,7 +258,14 @@ function openRawWire() {
       isClosed = true
     },
   }
-  return { wire, posted, moved, frame: (frame: unknown) => handlers?.frame(frame), isClosed: () => isClosed }
+  return {
+    wire,
+    posted,
+    moved,
+    frame: (frame: unknown) => handlers?.frame(frame),
+    closed: () => handlers?.closed(),
+    isClosed: () => isClosed,
+  }
 }
 
 describe('the protocol between kernels', () => {
@@ -354,6 +361,20 @@ describe('the protocol between kernels', () => {
     expect([1, 2, 2].map((incarnation) => left.tell(to(incarnation), note('x')))).toEqual(['stopped', 'accepted', 'full'])
   })
 
+  it('goes on owing the others when one thread dies', async () => {
+    const right = openThread(openWorld({ seed: 1 }), RIGHT, 1, 2)
+    const sink = openSink(right, { keeps: true })
+    const [dying, living] = [openRawWire(), openRawWire()]
+    const other = threadId('other')
+    right.connect(LEFT, dying.wire)
+    right.connect(other, living.wire)
+    living.frame({ type: 'tell', incarnation: 1, actor: 1, message: question({ thread: other, incarnation: 1, ask: 5 }) })
+    dying.frame({ type: 'tell', incarnation: 1, actor: 1, message: question({ thread: LEFT, incarnation: 1, ask: 6 }) })
+    dying.closed()
+    right.stop(sink.address)
+    expect(living.posted).toContainEqual({ type: 'answer', incarnation: 1, ask: 5, answer: { ok: false, error: 'stopped' } })
+  })
+
   it('owes a dead thread nothing, and does not send its answers to the next incarnation', async () => {
     const { right, sink, tell } = openRaw(16)
     tell(question({ thread: LEFT, incarnation: 1, ask: 1 }))
@@ -391,6 +412,23 @@ describe('a kernel with links', () => {
     expect(() => kernel.connect(threadId('third'), openPairWire(world).left)).toThrow(/one more/)
   })
 
+  it('closes its wires when it closes', async () => {
+    const kernel = openThread(openWorld({ seed: 1 }))
+    const raw = openRawWire()
+    kernel.connect(RIGHT, raw.wire)
+    await kernel.close()
+    expect(raw.isClosed()).toBe(true)
+  })
+
+  it('raises a capacity that would leave some thread without a place', () => {
+    const world = openWorld({ seed: 1 })
+    const kernel = openThread(world, LEFT, 1, 4)
+    const { address } = openSink(kernel, { capacity: 1 })
+    expect(address.share).toBe(1)
+    expect(kernel.stats().mailboxes).toMatchObject([{ capacity: 8 }])
+    expect([1, 2, 3, 4, 5].map(() => kernel.tell(address, note('x')))).toEqual([...Array(4).fill('accepted'), 'full'])
+  })
+
   it('tells its peers when it closes: their asks settle, their tells say stopped', async () => {
     const { world, left, right, sink } = openStage({ keeps: true })
     const answers: Promise<Answer<string>>[] = [left.ask(sink.address, question, 1000)]
@@ -401,6 +439,49 @@ describe('a kernel with links', () => {
     for (const answer of answers) expect(await answer).toEqual({ ok: false, error: 'stopped' })
     expect(left.tell(sink.address, note('x'))).toBe('stopped')
     expect(world.clock.nowMs()).toBe(0)
+  })
+})
+
+describe('a pair of wires', () => {
+  function openPair() {
+    const world = openWorld({ seed: 1 })
+    const pair = openPairWire(world)
+    const heard: string[] = []
+    pair.left.open({ frame: (frame) => heard.push(`left ${frame}`), closed: () => heard.push('left closed') })
+    pair.right.open({ frame: (frame) => heard.push(`right ${frame}`), closed: () => heard.push('right closed') })
+    return { world, pair, heard }
+  }
+
+  it('loses what is under way when it is cut', async () => {
+    const { world, pair, heard } = openPair()
+    pair.left.post('lost', [])
+    pair.cut()
+    pair.right.post('later', [])
+    await world.run()
+    expect(heard.sort()).toEqual(['left closed', 'right closed'])
+  })
+
+  it('delivers what was posted before a close, and nothing to who closed', async () => {
+    const { world, pair, heard } = openPair()
+    pair.right.post('unheard', [])
+    pair.left.post('last words', [])
+    pair.left.close()
+    pair.right.post('unheard', [])
+    pair.left.post('after the close', [])
+    await world.run()
+    expect(heard.filter((entry) => entry.startsWith('left'))).toEqual(['left closed'])
+    expect(heard.filter((entry) => entry.startsWith('right'))).toEqual(['right last words', 'right closed'])
+  })
+
+  it('keeps frames until its end is opened', async () => {
+    const world = openWorld({ seed: 1 })
+    const pair = openPairWire(world, { latencyMs: () => 5 })
+    for (const frame of [1, 2]) pair.left.post(frame, [])
+    await world.run()
+    const heard: unknown[] = []
+    pair.right.open({ frame: (frame) => heard.push(frame), closed() {} })
+    await world.run()
+    expect([heard, world.clock.nowMs()]).toEqual([[1, 2], 5])
   })
 })
 

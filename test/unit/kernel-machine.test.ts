@@ -231,8 +231,11 @@ describe('an ask from outside', () => {
     const a = actor('a', { capacity: 131_072 })
     const open = Array.from({ length: 65_536 }, () => kernel.ask(a, silent, 1000))
     expect(await kernel.ask(a, silent, 1000)).toEqual({ ok: false, error: 'full' })
-    await kernel.close()
+    kernel.stop(a)
     expect(new Set((await Promise.all(open)).map((answer) => (answer.ok ? 'ok' : answer.error)))).toEqual(new Set(['stopped']))
+    const again = kernel.ask(actor('b'), silent, 1000)
+    await kernel.close()
+    expect(await again).toEqual({ ok: false, error: 'stopped' })
   })
 })
 
@@ -338,6 +341,18 @@ describe('timers', () => {
     await world.run()
     expect(notes).toEqual([])
     expect(kernel.stats().pendingTimers).toBe(0)
+  })
+
+  it('give their place back when cancelled', async () => {
+    const { world, kernel, reports, actor } = openStage()
+    kernel.tell(
+      actor('a'),
+      doing((context) => {
+        for (let n = 0; n < 140_000; n++) context.after(10, note('never')).cancel()
+      }),
+    )
+    await world.run()
+    expect(reports).toEqual([])
   })
 
   it('end with their actor', async () => {
@@ -488,6 +503,20 @@ describe('the end of an actor', () => {
     expect(kernel.tell(a, note('x'))).toBe('stopped')
   })
 
+  it('may come while it is created', () => {
+    const { kernel, exits } = openStage()
+    const a = kernel.spawn<Script>({
+      name: 'a',
+      capacity: 8,
+      create(context) {
+        context.stop()
+        return { receive() {} }
+      },
+    })
+    expect(exits.map((exit) => exit.reason)).toEqual(['stopped'])
+    expect(kernel.tell(a, note('x'))).toBe('stopped')
+  })
+
   it('leaves nothing behind when create throws', () => {
     const { kernel, exits } = openStage()
     const spec: ActorSpec<Script> = {
@@ -533,6 +562,26 @@ describe('a restart', () => {
       { ok: false, error: 'stopped' },
       { ok: true, value: 'second life' },
     ])
+  })
+
+  it('leaves the context of the old life without effect', async () => {
+    const { world, kernel, notes, actor } = openStage()
+    const contexts: ActorContext<Script>[] = []
+    const a = actor('a', { restarts: { max: 1, withinMs: 1000 } })
+    kernel.tell(
+      a,
+      doing((context) => {
+        contexts.push(context)
+        throw new Error('crash')
+      }),
+    )
+    await world.run()
+    contexts[0]?.after(1000, note('never'))
+    contexts[0]?.stop()
+    expect(() => contexts[0]?.spawn(script('child', notes))).toThrow(/has ended/)
+    await world.run()
+    expect(world.clock.nowMs()).toBe(0)
+    expect(kernel.stats().actors).toBe(1)
   })
 
   it('ends the children of the old life', async () => {
