@@ -7,7 +7,7 @@ export type DrainStep = {
   run(): Promise<void>
 }
 
-export type DrainStepReport = {
+type DrainStepReport = {
   readonly step: number
   readonly name: string
   readonly ok: boolean
