@@ -10,7 +10,7 @@ import type { Random, Scheduler } from './kernel/clock.ts'
 import { type Drain, type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import { openKernel } from './kernel/machine.ts'
-import { openPairWire } from './kernel/pair-wire.ts'
+import { openPairWire, type PairWire } from './kernel/pair-wire.ts'
 import { type Supervisor, superviseThread } from './kernel/supervisor.ts'
 import { joinKernel, joinThreads, moduleBeside, type Thread } from './kernel/thread.ts'
 import { type ControlActors, type ControlOutside, type ControlSetup, openControlActors } from './threads/control.ts'
@@ -52,7 +52,7 @@ export type PolarNode = ControlActors & {
 
 /** An inline node shows its parts: whoever opened it stands outside of every thread at once. */
 export type InlineNode = PolarNode & {
-  /** Control, ledger, then the gateways in the order of the setup. */
+  /** Control, ledger, then the gateways as they were started; lost ones stay listed, closed. */
   readonly kernels: readonly Kernel[]
   readonly gateways: ReadonlyMap<GatewayId, GatewayThread>
 }
@@ -177,8 +177,15 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
 /** Every actor on the calling thread, joined by the same links: for tests, debugging and as a baseline. */
 export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): Promise<InlineNode> {
   const { scheduler, random } = outside
-  const kernelOf = (thread: string, peers: number): Kernel =>
-    openKernel({ thread: threadId(thread), incarnation: 1, scheduler, random, peers })
+  const kernelOf = (thread: string, peers: number, incarnation = 1): Kernel =>
+    openKernel({
+      thread: threadId(thread),
+      incarnation,
+      scheduler,
+      random,
+      peers,
+      report: (actor, error) => outside.log('actor-threw', { thread, actor, error: error.stack ?? error.message }),
+    })
   const kernel = kernelOf('control', setup.gateways.length + 1)
   const ledgerKernel = kernelOf('ledger', setup.gateways.length + 1)
   connect(scheduler, kernel, ledgerKernel)
@@ -187,28 +194,41 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
   const threads = new Map<GatewayId, GatewayThread>()
   const kernels: Kernel[] = [kernel, ledgerKernel]
-  for (const gatewaySetup of setup.gateways) {
-    const own = kernelOf(`gateway/${gatewaySetup.gateway}`, 2)
+  /** Ends a gateway as if its thread had died: nothing that was under way arrives. */
+  const deaths = new Map<GatewayId, () => Promise<void>>()
+
+  async function begin(gatewaySetup: GatewaySetup, incarnation: number): Promise<void> {
+    const id = gatewaySetup.gateway
+    const own = kernelOf(`gateway/${id}`, 2, incarnation)
     kernels.push(own)
-    connect(scheduler, kernel, own)
-    connect(scheduler, ledgerKernel, own)
+    const wires = [connect(scheduler, kernel, own), connect(scheduler, ledgerKernel, own)]
     const thread = await openGatewayThread(own, gatewaySetup, peers, {
       ...outside.gateway(gatewaySetup),
       log: outside.log,
-      failed: (actor) => outside.log('gateway-failed', { gateway: gatewaySetup.gateway, actor }),
+      failed: (actor) => outside.log('gateway-failed', { gateway: id, actor }),
     })
-    threads.set(gatewaySetup.gateway, thread)
+    threads.set(id, thread)
     announce(kernel, control, gatewaySetup, thread)
+    deaths.set(id, async () => {
+      for (const wire of wires) wire.cut()
+      await thread.close()
+      kernel.tell(control.sandboxes, { type: 'gateway-lost', gateway: id })
+      kernel.tell(control.rolloutServer, { type: 'gateway-lost', gateway: id })
+      await begin(gatewaySetup, incarnation + 1)
+    })
   }
+  for (const gatewaySetup of setup.gateways) await begin(gatewaySetup, 1)
 
   const drain = nodeDrain(
     kernel,
     control,
     setup,
-    [...threads].map(([id, thread]) => ({
+    setup.gateways.map(({ gateway: id }) => ({
       name: `gateway ${id}`,
       deadlineMs: setup.drainMs,
       async run() {
+        const thread = threads.get(id)
+        if (thread === undefined) throw new Error('the gateway did not start')
         const answer = await kernel.ask<GatewayCommand, void>(thread.address, (ask) => ({ type: 'drain', ask }), setup.drainMs)
         if (!answer.ok) throw new Error(`the gateway did not drain: ${answer.error}`)
       },
@@ -235,16 +255,18 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       })()
       return closing
     },
-    async inject(_gateway, fault) {
-      throw new Error(`an inline node has no thread to bring about '${fault}' in`)
+    async inject(gateway, fault) {
+      if (fault !== 'exit') throw new Error(`an inline gateway has no fault '${fault}'; it has: exit`)
+      await deaths.get(gateway)?.()
     },
   }
 }
 
-function connect(scheduler: Scheduler, left: Kernel, right: Kernel): void {
+function connect(scheduler: Scheduler, left: Kernel, right: Kernel): PairWire {
   const wire = openPairWire(scheduler)
   left.connect(right.thread, wire.left)
   right.connect(left.thread, wire.right)
+  return wire
 }
 
 function announce(

@@ -61,7 +61,7 @@ describe('a whole node in virtual time', () => {
   it.runIf(only === undefined)('was led by those days into everything that can become of a session, a call and a delivery', () => {
     const expected = [
       ...['completed', 'agent_error', 'agent_timeout', 'harness_error', 'init_error', 'runtime_error', 'upstream_error'],
-      ...['evaluator_error', 'evaluator_timeout', 'cancelled'],
+      ...['evaluator_error', 'evaluator_timeout', 'cancelled', 'interrupted'],
     ].map((outcome) => `outcome ${outcome}`)
     expect([...reached].sort()).toEqual(
       expect.arrayContaining([

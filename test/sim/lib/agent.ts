@@ -54,8 +54,6 @@ export function openAgents(options: AgentOptions): Agents {
 
   async function live(command: Command, attempt: string, gone: AbortSignal): Promise<ProcessExit> {
     const url = new URL(command.env.OPENAI_BASE_URL ?? '')
-    const boundary = options.boundaryAt(Number(url.port))
-    if (boundary === undefined) return { type: 'exited', code: 7 }
     const key = command.env.OPENAI_API_KEY ?? ''
     const owner = ownerMark(command.env.SESSION_ID ?? '', attempt)
 
@@ -67,7 +65,7 @@ export function openAgents(options: AgentOptions): Agents {
       gone.addEventListener('abort', leave, { once: true })
       const patience = leaveAfterMs === null ? null : scheduler.after(leaveAfterMs, leave)
       if (gone.aborted) leave()
-      await boundary?.handle(
+      await options.boundaryAt(Number(url.port))?.handle(
         {
           method: 'POST',
           url: `${url.pathname}/chat/completions`,

@@ -25,6 +25,8 @@ export type Schedule = {
   readonly engine: EngineFaults
   readonly agents: { readonly maxTurns: number; readonly maxThinkMs: number; readonly faultRate: number }
   readonly receiverFaultRate: number
+  /** Virtual times at which a gateway's thread dies, by its place in the setup. */
+  readonly deaths: readonly { readonly gateway: number; readonly atMs: number }[]
 }
 
 const INIT_MS = 20_000
@@ -124,6 +126,10 @@ export function drawSchedule(seed: number): Schedule {
     },
     agents: { maxTurns: between(1, 5), maxThinkMs: pick(50, 4_000), faultRate: trouble },
     receiverFaultRate: trouble * 3,
+    deaths: Array.from({ length: trouble === 0 ? 0 : pick(0, 0, 1, 2) }, () => ({
+      gateway: between(0, gateways - 1),
+      atMs: random.next() * 2 * spanMs,
+    })),
   }
 
   function outage(from: number, length: number) {

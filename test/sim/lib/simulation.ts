@@ -5,7 +5,7 @@ import type { NodeEvent, RolloutServerCommand, SubmitReply, TaskView } from '../
 import type { CallRecord } from '../../../src/contract/call.ts'
 import { type SessionId, type TaskId, taskId } from '../../../src/contract/ids.ts'
 import type { SessionResult } from '../../../src/contract/result.ts'
-import type { Delivery, KernelStats } from '../../../src/kernel/kernel.ts'
+import type { Delivery, Kernel, KernelStats } from '../../../src/kernel/kernel.ts'
 import { openWorld, seededRandom, type World } from '../../../src/kernel/world.ts'
 import { openInlineCpu } from '../../../src/tasks/pool.ts'
 import { type InlineNode, openInlineNode } from '../../../src/topology.ts'
@@ -96,12 +96,18 @@ export async function liveThrough(schedule: Schedule): Promise<Day> {
     gateway: () => ({ cpu: openInlineCpu(), transport: engine.transport, listens: false }),
   })
   const opened = node
-  for (const kernel of opened.kernels) {
-    kernel.onExit((exit) => {
-      if (exit.reason === 'crashed') faults.push(`${exit.name} crashed: ${exit.error?.stack}`)
-    })
-    kernel.inspect((delivery) => observe(delivery))
+  const watched = new Set<Kernel>()
+  function watchKernels(): void {
+    for (const kernel of opened.kernels) {
+      if (watched.has(kernel)) continue
+      watched.add(kernel)
+      kernel.onExit((exit) => {
+        if (exit.reason === 'crashed') faults.push(`${exit.name} crashed: ${exit.error?.stack}`)
+      })
+      kernel.inspect((delivery) => observe(delivery))
+    }
   }
+  watchKernels()
 
   function observe({ thread, actor, lane, message }: Delivery): void {
     const known = message as LedgerCommand
@@ -142,12 +148,23 @@ export async function liveThrough(schedule: Schedule): Promise<Day> {
     return accepted
   }
 
+  async function die(): Promise<void> {
+    for (const { gateway, atMs } of schedule.deaths.toSorted((a, b) => a.atMs - b.atMs)) {
+      await sleep(world, atMs - world.clock.nowMs())
+      const victim = setup.gateways[gateway]
+      if (victim === undefined) continue
+      await opened.inject(victim.gateway, 'exit')
+      watchKernels()
+    }
+  }
+
   async function look(): Promise<void> {
     const seen = await Promise.all(setup.gateways.map(({ gateway }) => opened.readGateway(gateway)))
     snapshots.push(...seen.filter((snapshot) => snapshot !== null))
   }
 
   async function day(): Promise<Omit<Day, 'actorsAfterClose'>> {
+    const dying = die()
     const accepted = (await Promise.all(schedule.tasks.map(train))).filter((task) => task !== null)
     const views = new Map<TaskId, TaskView>()
     while (world.clock.nowMs() < LONGEST_DAY_MS) {
@@ -159,6 +176,7 @@ export async function liveThrough(schedule: Schedule): Promise<Day> {
       if ([...views.values()].every(isSettled)) break
       await sleep(world, LOOK_EVERY_MS)
     }
+    await dying
     // What is read from here on is to be read, not searched for.
     world.calm()
     await look()
