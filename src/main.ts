@@ -12,6 +12,7 @@ import { openEventFeed } from './http/events.ts'
 import { openControlToken } from './http/token.ts'
 import type { DrainReport } from './kernel/drain.ts'
 import { cryptoRandom, openEventLoop } from './kernel/event-loop.ts'
+import type { StepBegun } from './node-drain.ts'
 import { nodeSetup } from './node-setup.ts'
 import { openRuntimes } from './runtime/registry.ts'
 import { openCpuPool } from './tasks/pool.ts'
@@ -25,7 +26,7 @@ export type RunningNode = {
   readonly isTokenNew: boolean
   readonly node: PolarNode
   /** Ends every session first, in numbered steps. */
-  drain(): Promise<DrainReport>
+  drain(begun?: StepBegun): Promise<DrainReport>
   close(): Promise<void>
 }
 
@@ -104,7 +105,7 @@ async function start(config: Config, log: Logger): Promise<Started> {
         token: token.token,
         isTokenNew: token.source === 'created',
         node,
-        drain: () => node.drain(),
+        drain: (begun) => node.drain(begun),
         async close() {
           await api.close()
           await node.close()

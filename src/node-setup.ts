@@ -31,7 +31,7 @@ export function nodeSetup(config: Config, agents: AgentFolders): NodeSetup {
       limits: { maxKeptTasks: config.limits.keptTasks, maxBytes: config.limits.ledgerBytes, maxCallLogs: config.limits.callLogs },
     },
     gateways: config.nodes.map((node) => gatewaySetup(config, node, threads, agents)),
-    drainMs: config.budgets.evaluateMs,
+    drainMs: config.budgets.drainMs,
   }
 }
 

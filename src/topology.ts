@@ -1,18 +1,16 @@
 // Which actor lives on which thread: control on the main thread, one thread per gateway, one for the ledger; or all on one.
 import type { GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
 import type { LedgerCommand } from './actors/ledger/protocol.ts'
-import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
-import type { SandboxCommand } from './actors/sandbox/protocol.ts'
 import type { GatewayId } from './contract/ids.ts'
 import { type Address, threadId } from './kernel/address.ts'
-import type { Ask } from './kernel/ask.ts'
 import type { Random, Scheduler } from './kernel/clock.ts'
-import { type Drain, type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
+import type { DrainReport } from './kernel/drain.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import { openKernel } from './kernel/machine.ts'
 import { openPairWire, type PairWire } from './kernel/pair-wire.ts'
 import { type Supervisor, superviseThread } from './kernel/supervisor.ts'
 import { joinKernel, joinThreads, moduleBeside, type Thread } from './kernel/thread.ts'
+import { openNodeDrain, type StepBegun, stopSandboxes } from './node-drain.ts'
 import { type ControlActors, type ControlOutside, type ControlSetup, openControlActors } from './threads/control.ts'
 import { type GatewayOutside, type GatewayPeers, type GatewaySetup, type GatewayThread, openGatewayThread } from './threads/gateway.ts'
 import type { GatewayBoot, GatewayReady } from './threads/gateway-worker.ts'
@@ -22,7 +20,7 @@ export type NodeSetup = {
   readonly control: ControlSetup
   readonly ledger: LedgerSetup
   readonly gateways: readonly GatewaySetup[]
-  /** How long a drain waits for running sessions. */
+  /** How long a drain waits for running sessions, and then again for the deliveries of their results. */
   readonly drainMs: number
 }
 
@@ -42,8 +40,8 @@ export type PolarNode = ControlActors & {
   /** The model port of each gateway, as bound. */
   readonly modelPorts: ReadonlyMap<GatewayId, number>
   readGateway(gateway: GatewayId): Promise<GatewaySnapshot | null>
-  /** Numbered: no new task, then every session to its end. Idempotent. */
-  drain(): Promise<DrainReport>
+  /** Numbered: no new task, every session to its end, every result to its trainer. Idempotent. */
+  drain(begun?: StepBegun): Promise<DrainReport>
   /** Stops every sandbox, thread and actor, whatever still runs. Idempotent. */
   close(): Promise<void>
   /** Brings about a fault in a gateway's thread; for tests. */
@@ -122,11 +120,11 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   }
   const started = await Promise.all(gateways.map((gateway) => gateway.started))
 
-  const drain = nodeDrain(
+  const drain = openNodeDrain({
+    ...control,
     kernel,
-    control,
-    setup,
-    gateways.map((gateway, index) => ({
+    waitMs: setup.drainMs,
+    gateways: gateways.map((gateway, index) => ({
       name: `gateway ${setup.gateways[index]?.gateway}`,
       deadlineMs: setup.drainMs + STOP_DEADLINE_MS,
       async run() {
@@ -136,7 +134,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         if (behind !== undefined) throw new Error(behind.error ?? 'not drained')
       },
     })),
-  )
+  })
   let closing: Promise<void> | null = null
   const node: PolarNode = {
     ...control,
@@ -144,7 +142,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     ledger: ledgerAddress,
     modelPorts,
     readGateway: (gateway) => readGateway(kernel, addresses.get(gateway)),
-    drain: () => drain.run(),
+    drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {
         // Sessions first: one that saw its sandbox go would take that for its agent's end. Whoever wants them to end by themselves drains.
@@ -219,11 +217,11 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   }
   for (const gatewaySetup of setup.gateways) await begin(gatewaySetup, 1)
 
-  const drain = nodeDrain(
+  const drain = openNodeDrain({
+    ...control,
     kernel,
-    control,
-    setup,
-    setup.gateways.map(({ gateway: id }) => ({
+    waitMs: setup.drainMs,
+    gateways: setup.gateways.map(({ gateway: id }) => ({
       name: `gateway ${id}`,
       deadlineMs: setup.drainMs,
       async run() {
@@ -233,7 +231,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
         if (!answer.ok) throw new Error(`the gateway did not drain: ${answer.error}`)
       },
     })),
-  )
+  })
   let closing: Promise<void> | null = null
   return {
     ...control,
@@ -243,7 +241,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     ledger,
     modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
     readGateway: (gateway) => readGateway(kernel, threads.get(gateway)?.address),
-    drain: () => drain.run(),
+    drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {
         for (const thread of threads.values()) await thread.close()
@@ -286,38 +284,9 @@ function announce(
   kernel.tell(ready.address, { type: 'announce-demand' })
 }
 
-/** Admission first, so that every later step only ever has less to do. */
-function nodeDrain(kernel: Kernel, control: ControlActors, setup: NodeSetup, gateways: readonly DrainStep[]): Drain {
-  return openDrain(kernel.scheduler, [
-    {
-      name: 'admission',
-      deadlineMs: READ_DEADLINE_MS,
-      async run() {
-        const answer = await kernel.ask<RolloutServerCommand, void>(
-          control.rolloutServer,
-          (ask: Ask<void>) => ({ type: 'stop-admission', ask }),
-          READ_DEADLINE_MS,
-        )
-        if (!answer.ok) throw new Error(`the rollout server did not answer: ${answer.error}`)
-      },
-    },
-    ...gateways,
-    {
-      name: 'sandboxes',
-      deadlineMs: setup.drainMs,
-      run: () => stopSandboxes(kernel, control),
-    },
-  ])
-}
-
-async function stopSandboxes(kernel: Kernel, control: ControlActors): Promise<void> {
-  const answer = await kernel.ask<SandboxCommand, void>(control.sandboxes, (ask) => ({ type: 'stop-all', ask }), STOP_DEADLINE_MS)
-  if (!answer.ok && answer.error !== 'stopped') throw new Error(`sandboxes did not stop: ${answer.error}`)
-}
-
 /** What cannot be stopped must not keep the rest from closing. */
 async function abandonSandboxes(kernel: Kernel, control: ControlActors, { log }: NodeOutside): Promise<void> {
-  await stopSandboxes(kernel, control).catch((error: unknown) => log('sandboxes-left', { error: String(error) }))
+  await stopSandboxes(kernel, control.sandboxes).catch((error: unknown) => log('sandboxes-left', { error: String(error) }))
 }
 
 async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | undefined): Promise<GatewaySnapshot | null> {

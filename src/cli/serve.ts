@@ -46,7 +46,8 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
 
   const signal = await nextSignal()
   say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
-  const report = await Promise.race([running.drain(), nextSignal().then(() => null)])
+  const begun = (step: number, name: string): void => say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name}`)
+  const report = await Promise.race([running.drain(begun), nextSignal().then(() => null)])
   for (const step of report?.steps ?? []) {
     say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? 'done' : step.error}`)
   }

@@ -46,6 +46,7 @@ export type Config = {
     readonly evaluateMs: number
     readonly teardownMs: number
     readonly noModelCallMs: number
+    readonly drainMs: number
   }
   readonly gradeTimeouts: boolean
   readonly cpuThreads: number
@@ -59,6 +60,7 @@ export type Config = {
     readonly keptTasks: number
     readonly ledgerBytes: number
     readonly callLogs: number
+    readonly keptLogs: number
     readonly events: number
     readonly eventReaders: number
   }
@@ -110,6 +112,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       evaluateMs: own.budgets.evaluate_seconds * 1_000,
       teardownMs: own.budgets.teardown_seconds * 1_000,
       noModelCallMs: own.budgets.no_model_call_seconds * 1_000,
+      drainMs: own.budgets.drain_seconds * 1_000,
     },
     gradeTimeouts: own.grade_timeouts,
     cpuThreads: own.cpu.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),
@@ -122,6 +125,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       keptTasks: own.limits.kept_tasks,
       ledgerBytes: own.limits.ledger_bytes,
       callLogs: own.limits.call_logs,
+      keptLogs: own.limits.kept_logs,
       events: own.limits.events,
       eventReaders: own.limits.event_readers,
     },

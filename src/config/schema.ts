@@ -78,6 +78,8 @@ export const fileSchema = z.strictObject({
       evaluate_seconds: seconds.default(1_800),
       teardown_seconds: seconds.default(60),
       no_model_call_seconds: seconds.default(300),
+      /** For the sessions that run when the node is told to stop, and then again for the delivery of their results. */
+      drain_seconds: seconds.default(3_600),
     }),
     grade_timeouts: z.boolean().default(true),
     cpu: section({ threads: z.int().min(1).max(256).optional() }),
@@ -94,6 +96,8 @@ export const fileSchema = z.strictObject({
       kept_tasks: z.int().min(1).max(100_000).default(1_000),
       ledger_bytes: z.int().min(1_048_576).default(4_294_967_296),
       call_logs: z.int().min(0).max(1_000_000).default(1_000),
+      /** Folders of agents' output, one per attempt, kept under the data folder. */
+      kept_logs: z.int().min(0).max(1_000_000).default(1_000),
       events: z.int().min(1).max(1_000_000).default(4_096),
       event_readers: z.int().min(1).max(1_024).default(32),
     }),

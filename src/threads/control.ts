@@ -1,5 +1,6 @@
 // The control thread's actors put together: sandbox host, callback outbox, rollout server.
 import { callbackOutbox } from '../actors/callback/actor.ts'
+import type { CallbackCommand } from '../actors/callback/protocol.ts'
 import type { CallbackLimits } from '../actors/callback/state.ts'
 import type { CallbackTransport } from '../actors/callback/transport.ts'
 import type { LedgerCommand } from '../actors/ledger/protocol.ts'
@@ -37,6 +38,7 @@ export type ControlOutside = {
 
 export type ControlActors = {
   readonly rolloutServer: Address<RolloutServerCommand>
+  readonly callback: Address<CallbackCommand>
   readonly sandboxes: Address<SandboxCommand>
   readonly readResult: ReadResult
 }
@@ -87,5 +89,5 @@ export function openControlActors(
       report: (detail) => outside.log('rollout-server', { detail }),
     }),
   )
-  return { rolloutServer: server, sandboxes, readResult }
+  return { rolloutServer: server, callback, sandboxes, readResult }
 }

@@ -147,12 +147,17 @@ function quiesce(world: ServerWorld) {
 describe('the rollout server, over random histories', () => {
   it('ends every session of every accepted task once, and every task once', () => {
     fc.assert(
-      fc.property(fc.commands(commands, { maxCommands: 100, size: 'max' }), (history) => {
+      fc.property(fc.commands(commands, { maxCommands: 100, size: 'max' }), fc.boolean(), (history, isStopped) => {
         const world = new ServerWorld({ maxAttempts: MAX_ATTEMPTS, maxAdmittedSessions: 60 })
         world.startGateway('g0')
         const model = { submitted: 0 }
         fc.modelRun(() => ({ model, real: world }), history)
+        const opened = world.opened.length
+        if (isStopped) world.send({ type: 'stop-admission', ask: world.ask<void>().ask })
+        const delivered = world.ask<void>()
+        world.send({ type: 'await-deliveries', ask: delivered.ask })
         quiesce(world)
+        if (isStopped) expect(world.opened, 'nothing starts on a node that stops').toHaveLength(opened)
         checkCounters(world, model.submitted)
 
         const accepted = world.state.order
@@ -170,6 +175,11 @@ describe('the rollout server, over random histories', () => {
         expect(world.state.pendingSessions).toBe(0)
         expect(world.state.queue).toEqual([])
         expect(world.state.settling).toEqual({ inFlight: 0, line: [] })
+        for (const { task } of world.delivers) {
+          expect(delivered.answer, 'a result is still on its way').toThrow()
+          world.send({ type: 'task-delivered', task, state: 'delivered' })
+        }
+        expect(delivered.answer()).toBeUndefined()
       }),
       { numRuns: 120 },
     )

@@ -1,7 +1,7 @@
 // The outbox in virtual time: a trainer that fails, stalls, redirects or forgets still gets each result, or a dead letter is left.
 import { afterEach, describe, expect, it } from 'vitest'
 import { callbackOutbox, type RenderTaskResult } from '../../src/actors/callback/actor.ts'
-import type { CallbackCommand } from '../../src/actors/callback/protocol.ts'
+import type { CallbackCommand, Undelivered } from '../../src/actors/callback/protocol.ts'
 import type { CallbackMessage } from '../../src/actors/callback/state.ts'
 import type { PostReply } from '../../src/actors/callback/transport.ts'
 import type { LedgerCommand, Recorded } from '../../src/actors/ledger/protocol.ts'
@@ -91,7 +91,7 @@ function openOutbox(
       rolloutServer: () => (options.isServerGone?.() === true ? { ...server, actor: 9_999 } : server),
     }),
   )
-  const deliver = (task: string, overrides: Partial<CallbackCommand> = {}) =>
+  const deliver = (task: string, overrides: Partial<Extract<CallbackCommand, { type: 'deliver' }>> = {}) =>
     kernel.tell(outbox, {
       type: 'deliver',
       task: taskId(task),
@@ -101,7 +101,8 @@ function openOutbox(
       attempts: [1],
       ...overrides,
     })
-  return { world, posts, records, told, deliver, mostUnderWay: () => mostUnderWay }
+  const undelivered = () => kernel.ask<CallbackMessage, readonly Undelivered[]>(outbox, (ask) => ({ type: 'list-undelivered', ask }), 1_000)
+  return { world, posts, records, told, deliver, undelivered, mostUnderWay: () => mostUnderWay }
 }
 
 describe('a delivery', () => {
@@ -282,5 +283,32 @@ describe('a target', () => {
     expect(told).toEqual(['d delivered'])
     await world.run()
     expect([...told].sort()).toEqual(['a delivered', 'b delivered', 'c delivered', 'd delivered'])
+  })
+})
+
+describe('what is undelivered', () => {
+  it('is listed with its tries and its last trouble until it is delivered or dead, and never with a secret of its URL', async () => {
+    const { world, deliver, undelivered, told } = openOutbox({ answers: [503, 200, 400, 'stalls'] })
+    deliver('a', { url: 'http://me:secret@127.0.0.1:9000/cb?token=secret' })
+    await world.advance(100)
+    deliver('b')
+    deliver('c')
+    deliver('d')
+    await world.advance(100)
+    const listed = undelivered()
+    await world.advance(1)
+    expect(told).toEqual(['b delivered', 'c dead'])
+    const origin = 'http://127.0.0.1:9000'
+    expect(await listed).toEqual({
+      ok: true,
+      value: [
+        { task: 'a', origin, tries: 1, trouble: 'answered 503' },
+        { task: 'd', origin, tries: 1, trouble: null },
+      ],
+    })
+    await world.run()
+    const none = undelivered()
+    await world.run()
+    expect(await none).toEqual({ ok: true, value: [] })
   })
 })

@@ -93,17 +93,6 @@ describe('submit', () => {
     world.finish(gateway, world.opened[0]!.spec.session, summary('completed'))
     expect(world.accept(request('b', { num_samples: 2 }))).toMatchObject({ type: 'submitted' })
   })
-
-  it('refuses new tasks after stop-admission and keeps the old ones going', () => {
-    const world = new ServerWorld()
-    world.accept(request('a'))
-    const { ask, answer } = world.ask<void>()
-    world.send({ type: 'stop-admission', ask })
-    expect(answer()).toBeUndefined()
-    expect(world.submit(request('b'))()).toMatchObject({ type: 'overloaded' })
-    world.startGateway('g0', 1)
-    expect(world.opened).toHaveLength(1)
-  })
 })
 
 describe('cancel', () => {
@@ -115,8 +104,8 @@ describe('cancel', () => {
     const [first] = world.opened
     expect(world.cancels).toEqual([{ gateway, session: first!.spec.session, reason: 'cancelled by the trainer' }])
     expect(world.settles.map(({ facts }) => [facts.outcome, facts.error, facts.taskMetadata])).toEqual([
-      ['cancelled', 'session cancelled', { group_id: 7 }],
-      ['cancelled', 'session cancelled', { group_id: 7 }],
+      ['cancelled', 'session cancelled: cancelled by the trainer', { group_id: 7 }],
+      ['cancelled', 'session cancelled: cancelled by the trainer', { group_id: 7 }],
     ])
     world.settleAll()
     expect(world.view('t')).toMatchObject({ status: 'cancelling', completedSessions: 2 })

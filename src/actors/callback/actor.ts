@@ -119,6 +119,9 @@ function run(
       const { task, state } = effect
       return { type: 'told', task, offer: context.tell(options.rolloutServer(), { type: 'task-delivered', task, state }) }
     }
+    case 'answer':
+      context.reply(effect.ask, effect.undelivered)
+      return null
     default:
       return unreachable(effect)
   }

@@ -4,10 +4,10 @@ import { canonicalDigest } from '../../contract/digest.ts'
 import type { SessionId, TaskId } from '../../contract/ids.ts'
 import type { TaskStatus } from '../../contract/task.ts'
 import type { Offer } from '../../kernel/address.ts'
-import type { Answer } from '../../kernel/ask.ts'
+import type { Answer, Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { Recorded } from '../ledger/protocol.ts'
-import type { CallbackCommand } from './protocol.ts'
+import type { CallbackCommand, Undelivered } from './protocol.ts'
 import { checkTarget } from './target.ts'
 
 export type CallbackLimits = {
@@ -39,6 +39,8 @@ type Parcel = {
   readonly idempotencyKey: string
   /** Tries begun. */
   readonly tries: number
+  /** How the last finished try went wrong. */
+  readonly trouble: string | null
 }
 
 export type Delivery = Parcel &
@@ -73,6 +75,7 @@ export type OutboxEffect =
   | { readonly type: 'after'; readonly delayMs: number; readonly message: CallbackSignal }
   | { readonly type: 'record'; readonly task: TaskId; readonly verdict: Verdict }
   | { readonly type: 'tell'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  | { readonly type: 'answer'; readonly ask: Ask<readonly Undelivered[]>; readonly undelivered: readonly Undelivered[] }
 
 const CLOSE_AGAIN_MS = 1_000
 
@@ -85,6 +88,7 @@ type Step = readonly [OutboxState, readonly OutboxEffect[]]
 /** `chance`, in [0, 1), is the jitter of a pause that begins in this step. */
 export function step(state: OutboxState, message: CallbackMessage, chance: number): Step {
   if (message.type === 'deliver') return accept(state, message)
+  if (message.type === 'list-undelivered') return [state, [{ type: 'answer', ask: message.ask, undelivered: undeliveredOf(state) }]]
   const delivery = state.deliveries.get(message.task)
   if (delivery === undefined) return [state, []]
   switch (message.type) {
@@ -117,12 +121,18 @@ function isRetried(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500
 }
 
-function accept(state: OutboxState, { task, url, status, sessions, attempts }: CallbackCommand): Step {
+function undeliveredOf({ deliveries }: OutboxState): readonly Undelivered[] {
+  return [...deliveries.values()]
+    .filter((delivery) => delivery.phase !== 'closing')
+    .map(({ task, origin, tries, trouble }) => ({ task, origin, tries, trouble }))
+}
+
+function accept(state: OutboxState, { task, url, status, sessions, attempts }: Extract<CallbackCommand, { type: 'deliver' }>): Step {
   if (state.deliveries.has(task)) return [state, []]
   const idempotencyKey = `${task}-${canonicalDigest([task, sessions.map((session, i) => [session, attempts[i] ?? 0])]).slice(0, 32)}`
   const problem = checkTarget(url)
   const origin = URL.canParse(url) ? new URL(url).origin : ''
-  const delivery: Delivery = { phase: 'waiting', task, url, origin, status, sessions, idempotencyKey, tries: 0 }
+  const delivery: Delivery = { phase: 'waiting', task, url, origin, status, sessions, idempotencyKey, tries: 0, trouble: null }
   return problem === null ? line(state, delivery) : close(state, delivery, { state: 'dead', detail: `callback_url ${problem}` })
 }
 
@@ -164,7 +174,7 @@ function decide(state: OutboxState, delivery: Delivery, outcome: AttemptOutcome,
   }
   const backoffMs = Math.min(limits.backoffCapMs, limits.backoffBaseMs * 2 ** (delivery.tries - 1)) * (0.5 + chance / 2)
   const wantedMs = outcome.type === 'answered' ? Math.min(outcome.retryAfterMs ?? 0, limits.maxRetryAfterMs) : 0
-  const resting: Delivery = { ...parcelOf(delivery), phase: 'resting' }
+  const resting: Delivery = { ...parcelOf(delivery), phase: 'resting', trouble: detail }
   return [
     put(state, resting),
     [{ type: 'after', delayMs: Math.max(backoffMs, wantedMs), message: { type: 'rested', task: delivery.task } }],
@@ -188,8 +198,8 @@ function freePlace(state: OutboxState, origin: string): OutboxState {
   return { ...state, targets }
 }
 
-function parcelOf({ task, url, origin, status, sessions, idempotencyKey, tries }: Delivery): Parcel {
-  return { task, url, origin, status, sessions, idempotencyKey, tries }
+function parcelOf({ task, url, origin, status, sessions, idempotencyKey, tries, trouble }: Delivery): Parcel {
+  return { task, url, origin, status, sessions, idempotencyKey, tries, trouble }
 }
 
 function put(state: OutboxState, delivery: Delivery): OutboxState {

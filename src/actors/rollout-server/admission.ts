@@ -5,7 +5,7 @@ import type { Answer, Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { Recorded } from '../ledger/protocol.ts'
 import { insert, lookUp, remove } from '../table.ts'
-import { stopTask } from './endings.ts'
+import { stopTask, withdraw } from './endings.ts'
 import type { ActiveTask, RecordingTask, RolloutServerSignal, ServerState, TaskEntry, Totals } from './entries.ts'
 import type { RolloutServerCommand, SubmitReply } from './protocol.ts'
 import { enqueue } from './queue.ts'
@@ -29,6 +29,7 @@ export function admit(turn: Turn, message: Extract<RolloutServerSignal, { readon
   if (tombstone !== undefined && tombstone > turn.now.nowMs) {
     return reply(turn, ask, { type: 'conflict', detail: `task ${task} was cancelled before it was submitted` })
   }
+  if (turn.state.admission === 'stopped') return reply(turn, ask, { type: 'not-recorded', detail: 'the node is stopping' })
   if (!hasRoom(turn.state, request)) return reply(turn, ask, { type: 'overloaded', retryAfterSeconds: RETRY_AFTER_SECONDS })
   const entry: RecordingTask = {
     phase: 'recording',
@@ -95,6 +96,15 @@ export function cancelTask(turn: Turn, message: Extract<RolloutServerCommand, { 
   reply(turn, ask, now === undefined ? null : fullView(now))
 }
 
+export function stopAdmission(turn: Turn, ask: Ask<void>) {
+  turn.state = { ...turn.state, admission: 'stopped' }
+  for (const id of turn.state.order) {
+    const task = lookUp(turn.state.tasks, id)
+    if (task?.phase === 'active') withdraw(turn, task, 'node is stopping')
+  }
+  reply(turn, ask, undefined)
+}
+
 function answerKnown(turn: Turn, known: TaskEntry, digest: string, ask: Ask<SubmitReply>) {
   const { task } = known
   if (known.digest !== digest) {
@@ -109,7 +119,6 @@ function answerKnown(turn: Turn, known: TaskEntry, digest: string, ask: Ask<Subm
 
 function hasRoom(state: ServerState, request: TaskRequest): boolean {
   const { limits } = state
-  if (state.admission === 'stopped') return false
   // Ended tasks that can be neither delivered nor dropped must not grow without end.
   if (state.ended.length >= limits.maxKeptTasks * 2) return false
   return state.openSessions + request.num_samples <= limits.maxAdmittedSessions
@@ -133,6 +142,7 @@ function activate(turn: Turn, recording: RecordingTask) {
   for (const ask of asks) reply(turn, ask, { type: 'submitted', task: entry.task })
   turn.effects.push({ type: 'publish', event: { type: 'task.created', task: entry.task, status: 'running', atMs: turn.now.wallMs } })
   if (cancelled) stopTask(turn, entry, 'cancelled by the trainer')
+  else if (turn.state.admission === 'stopped') withdraw(turn, entry, 'node is stopping')
 }
 
 function refusalOf(answer: Answer<Recorded>): SubmitReply {

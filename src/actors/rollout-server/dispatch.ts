@@ -2,7 +2,7 @@
 import type { GatewayId, SessionId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import { lookUp } from '../table.ts'
-import { attemptAgain, endWithoutReport } from './endings.ts'
+import { attemptAgain, endWithoutReport, mayAttemptAgain } from './endings.ts'
 import type { ActiveTask, GatewayEntry, RolloutServerSignal, ServerState, SessionEntry } from './entries.ts'
 import type { RolloutServerCommand } from './protocol.ts'
 import { dequeue } from './queue.ts'
@@ -42,7 +42,7 @@ export function loseGateway(turn: Turn, id: GatewayId) {
   for (const session of gateway.sessions) {
     const holding = findDispatched(turn.state, session)
     if (holding === null) continue
-    if (holding.task.stop === null && holding.entry.attempt < turn.state.limits.maxAttempts) attemptAgain(turn, holding)
+    if (mayAttemptAgain(turn, holding)) attemptAgain(turn, holding)
     else endWithoutReport(turn, holding, holding.entry.stop ?? 'gateway lost')
   }
 }
@@ -71,8 +71,9 @@ export function dispatchRefused(turn: Turn, refusal: Extract<RolloutServerSignal
       sessions: gateway.sessions.filter((session) => session !== refusal.session),
     })
   }
-  if (holding.entry.stop === null) putBack(turn, holding, holding.entry.attempt)
-  else endWithoutReport(turn, holding, holding.entry.stop)
+  const stop = holding.entry.stop ?? (turn.state.admission === 'stopped' ? 'node is stopping' : null)
+  if (stop === null) putBack(turn, holding, holding.entry.attempt)
+  else endWithoutReport(turn, holding, stop)
   // A stopped gateway took its sessions with it; its supervisor may or may not have said so yet.
   if (refusal.offer === 'stopped') return loseGateway(turn, refusal.gateway)
   turn.effects.push({ type: 'after', delayMs: GATEWAY_REST_MS, message: { type: 'gateway-rested', gateway: refusal.gateway } })

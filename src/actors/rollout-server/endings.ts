@@ -3,7 +3,7 @@ import type { SessionId, TaskId } from '../../contract/ids.ts'
 import { OUTCOMES } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskStatus } from '../../contract/task.ts'
-import type { Answer } from '../../kernel/ask.ts'
+import type { Answer, Ask } from '../../kernel/ask.ts'
 import type { ResultFacts } from '../builder/protocol.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
@@ -19,6 +19,7 @@ import {
   publishSession,
   putBack,
   putTask,
+  reply,
   sendCancel,
   type Turn,
   withSession,
@@ -39,10 +40,13 @@ export function sessionFinished(turn: Turn, session: SessionId, attempt: number,
   const holding = findDispatched(turn.state, session)
   if (holding === null || holding.entry.attempt !== attempt) return
   turn.state = forget(turn.state, holding.entry.gateway, session)
-  const mayRetry = OUTCOMES[summary.outcome].retried && attempt < turn.state.limits.maxAttempts && holding.task.stop === null
-  if (mayRetry) return attemptAgain(turn, holding)
+  if (OUTCOMES[summary.outcome].retried && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding)
   const ranMs = turn.now.nowMs - holding.entry.dispatchedAtMs
   endSession(turn, holding.task, holding.sample, { session, attempt, gateway: holding.entry.gateway, summary, ranMs })
+}
+
+export function mayAttemptAgain({ state }: Turn, { task, entry }: Holding): boolean {
+  return task.stop === null && entry.attempt < state.limits.maxAttempts && state.admission === 'open'
 }
 
 /** The session waits for a gateway again, as its next attempt. */
@@ -54,29 +58,66 @@ export function attemptAgain(turn: Turn, holding: Holding) {
 
 /** Every session that has not ended is ended: those at a gateway by it, the others here. A second stop only changes the reason. */
 export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
-  const silent = task.waiting.flatMap((sample) => task.sessions[sample]?.session ?? [])
   const stopped: ActiveTask = {
     ...task,
     stop: reason,
-    waiting: [],
     updatedAtMs: turn.now.wallMs,
     earlyStop: reason === EARLY_STOP ? accountOf(task, turn.now.nowMs) : task.earlyStop,
-    sessions: task.sessions.map((entry) => {
-      if (entry.phase === 'dispatched') return { ...entry, stop: reason }
-      return entry.phase === 'pending' ? settlingEntry(turn, task, entry, reason) : entry
-    }),
+    sessions: task.sessions.map((entry) => (entry.phase === 'dispatched' ? { ...entry, stop: reason } : entry)),
   }
-  turn.state = {
-    ...putTask(turn.state, stopped),
-    queue: dequeue(turn.state.queue, task.task),
-    pendingSessions: turn.state.pendingSessions - task.waiting.length,
-  }
+  turn.state = putTask(turn.state, stopped)
   turn.effects.push({
     type: 'publish',
     event: { type: 'task.updated', task: task.task, status: taskStatus(stopped), atMs: turn.now.wallMs },
   })
   for (const entry of task.stop === null ? stopped.sessions : []) if (entry.phase === 'dispatched') sendCancel(turn, entry, reason)
-  settleLater(turn, silent)
+  withdraw(turn, stopped, reason)
+}
+
+/** Ends the sessions that wait for a gateway; those at one are left alone. */
+export function withdraw(turn: Turn, task: ActiveTask, reason: CancelReason) {
+  if (task.waiting.length === 0) return
+  const waiting = task.waiting.flatMap((sample) => task.sessions[sample]?.session ?? [])
+  const left: ActiveTask = {
+    ...task,
+    waiting: [],
+    updatedAtMs: turn.now.wallMs,
+    sessions: task.sessions.map((entry) => (entry.phase === 'pending' ? settlingEntry(turn, task, entry, reason) : entry)),
+  }
+  turn.state = {
+    ...putTask(turn.state, left),
+    queue: dequeue(turn.state.queue, task.task),
+    pendingSessions: turn.state.pendingSessions - task.waiting.length,
+  }
+  settleLater(turn, waiting)
+}
+
+/** For sessions that did not end while the node waited for them. */
+export function stopSessions(turn: Turn, ask: Ask<number>) {
+  let stopped = 0
+  for (const id of turn.state.order) {
+    const task = lookUp(turn.state.tasks, id)
+    if (task?.phase !== 'active') continue
+    stopped += task.sessions.filter((entry) => entry.phase === 'dispatched').length
+    // One that is being stopped already keeps the reason it was given.
+    if (task.stop === null) stopTask(turn, task, 'node is stopping')
+  }
+  reply(turn, ask, stopped)
+}
+
+export function awaitDeliveries(turn: Turn, ask: Ask<void>) {
+  turn.state = { ...turn.state, awaitingDeliveries: [...turn.state.awaitingDeliveries, ask] }
+}
+
+export function answerIfDelivered(turn: Turn) {
+  const { awaitingDeliveries, openSessions, tasks, ended } = turn.state
+  if (awaitingDeliveries.length === 0 || openSessions > 0 || ended.length < tasks.size) return
+  for (const id of ended) {
+    const task = lookUp(tasks, id)
+    if (task?.phase === 'ended' && task.delivery === 'pending') return
+  }
+  turn.state = { ...turn.state, awaitingDeliveries: [] }
+  for (const ask of awaitingDeliveries) reply(turn, ask, undefined)
 }
 
 /** Ends a session that no gateway holds any more with a result that has no traces. */
@@ -96,7 +137,7 @@ function settlingEntry(turn: Turn, task: ActiveTask, entry: Unreported, silence:
     attempt,
     node: gateway ?? '',
     outcome: lost ? 'interrupted' : 'cancelled',
-    error: lost ? `the gateway ${gateway} was lost while it held the session` : 'session cancelled',
+    error: lost ? `the gateway ${gateway} was lost while it held the session` : `session cancelled: ${silence}`,
     timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
     taskMetadata: silence === EARLY_STOP ? { ...metadata, early_stop_cancelled: true, fully_masked: true } : metadata,
     agentResult: {},

@@ -125,6 +125,8 @@ export type ServerState = {
   readonly tombstones: ReadonlyMap<TaskId, number>
   /** Results without traces on their way into the ledger: a bounded number at a time, the others in line. */
   readonly settling: { readonly inFlight: number; readonly line: readonly SessionId[] }
+  /** Who waits for every task's end and delivery: a draining node. */
+  readonly awaitingDeliveries: readonly Ask<void>[]
 }
 
 /** What the actor's own effects report back to it. */
@@ -204,5 +206,6 @@ export function emptyServer(limits: ServerLimits): ServerState {
     ended: [],
     tombstones: new Map(),
     settling: { inFlight: 0, line: [] },
+    awaitingDeliveries: [],
   }
 }

@@ -114,7 +114,12 @@ export type RolloutServerCommand =
   /** The result is already durable in the ledger. */
   | { readonly type: 'session-finished'; readonly session: SessionId; readonly attempt: number; readonly summary: SessionSummary }
   | { readonly type: 'task-delivered'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  /** No new task and no new attempt: sessions that no gateway holds end as cancelled, the others go on. */
   | { readonly type: 'stop-admission'; readonly ask: Ask<void> }
+  /** Cancels every session that a gateway holds; answers how many there were. */
+  | { readonly type: 'stop-sessions'; readonly ask: Ask<number> }
+  /** Answered once every task has ended and each result was delivered or given up. */
+  | { readonly type: 'await-deliveries'; readonly ask: Ask<void> }
 
 export type NodeEvent =
   | {

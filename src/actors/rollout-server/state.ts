@@ -1,6 +1,6 @@
 // The rollout server's step: what each message makes of its tasks, sessions and gateways. Pure; actor.ts runs the effects.
 import { unreachable } from '../../kernel/unreachable.ts'
-import { admit, cancelTask, taskRecorded } from './admission.ts'
+import { admit, cancelTask, stopAdmission, taskRecorded } from './admission.ts'
 import {
   addDemand,
   cancelAgain,
@@ -12,7 +12,19 @@ import {
   releaseGateway,
   startGateway,
 } from './dispatch.ts'
-import { deliverAgain, deliverRefused, endRecorded, recordEnd, sessionFinished, settled, settleLater, taskDelivered } from './endings.ts'
+import {
+  answerIfDelivered,
+  awaitDeliveries,
+  deliverAgain,
+  deliverRefused,
+  endRecorded,
+  recordEnd,
+  sessionFinished,
+  settled,
+  settleLater,
+  stopSessions,
+  taskDelivered,
+} from './endings.ts'
 import type { ServerEffect, ServerMessage, ServerState } from './entries.ts'
 import { type Now, reply, type Turn } from './turn.ts'
 import { gatewayViews, listTasks, readSession, readTask, serverStatus } from './views.ts'
@@ -21,6 +33,7 @@ export function step(state: ServerState, message: ServerMessage, now: Now): read
   const turn: Turn = { state, effects: [], now }
   handle(turn, message)
   dispatch(turn)
+  answerIfDelivered(turn)
   return [turn.state, turn.effects]
 }
 
@@ -33,8 +46,11 @@ function handle(turn: Turn, message: ServerMessage) {
     case 'cancel':
       return cancelTask(turn, message)
     case 'stop-admission':
-      turn.state = { ...turn.state, admission: 'stopped' }
-      return reply(turn, message.ask, undefined)
+      return stopAdmission(turn, message.ask)
+    case 'stop-sessions':
+      return stopSessions(turn, message.ask)
+    case 'await-deliveries':
+      return awaitDeliveries(turn, message.ask)
     case 'read-task':
       return reply(turn, message.ask, readTask(turn.state, message.task))
     case 'list-tasks':

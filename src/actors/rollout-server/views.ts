@@ -105,7 +105,7 @@ export function gatewayViews(state: ServerState): readonly GatewayView[] {
     gateway: entry.gateway,
     url: entry.url,
     healthy: entry.healthy,
-    draining: false,
+    draining: state.admission === 'stopped',
     sessions: entry.sessions.length,
     demand: entry.demand,
     limits: entry.limits,

@@ -1,0 +1,121 @@
+// How a node comes to rest, in numbered steps: nothing new, what runs to its end, every result to its trainer, no sandbox left.
+import type { CallbackCommand, Undelivered } from './actors/callback/protocol.ts'
+import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
+import type { SandboxCommand } from './actors/sandbox/protocol.ts'
+import type { Address } from './kernel/address.ts'
+import type { Answer, Ask } from './kernel/ask.ts'
+import { type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
+import type { Kernel } from './kernel/kernel.ts'
+
+export type NodeDrain = {
+  /** `begun` hears of each step when it begins. Idempotent: who comes later hears of the steps that are left, and gets the same report. */
+  run(begun?: StepBegun): Promise<DrainReport>
+}
+
+export type StepBegun = (step: number, name: string) => void
+
+export type DrainedNode = {
+  readonly kernel: Kernel
+  readonly rolloutServer: Address<RolloutServerCommand>
+  readonly callback: Address<CallbackCommand>
+  readonly sandboxes: Address<SandboxCommand>
+  /** One step per gateway: no new session, every session it holds to its end. */
+  readonly gateways: readonly DrainStep[]
+  /** How long running sessions get, and then again their deliveries. */
+  readonly waitMs: number
+}
+
+const ANSWER_MS = 5_000
+const STOP_MS = 30_000
+/** The ask's own deadline says more than the step's. */
+const SLACK_MS = 5_000
+const MAX_NAMED = 10
+
+/** Admission first, so that every later step only ever has less to do. */
+export function openNodeDrain(node: DrainedNode): NodeDrain {
+  const { kernel, waitMs } = node
+  const askServer = <R>(make: (ask: Ask<R>) => RolloutServerCommand, deadlineMs: number): Promise<Answer<R>> =>
+    kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, deadlineMs)
+  let undrained = node.gateways.length
+
+  const steps: readonly DrainStep[] = [
+    {
+      name: 'admission',
+      deadlineMs: ANSWER_MS + SLACK_MS,
+      async run() {
+        answered('the rollout server', await askServer<void>((ask) => ({ type: 'stop-admission', ask }), ANSWER_MS))
+      },
+    },
+    ...node.gateways.map((gateway) => ({
+      ...gateway,
+      async run() {
+        await gateway.run()
+        undrained -= 1
+      },
+    })),
+    {
+      name: 'sessions',
+      deadlineMs: ANSWER_MS + SLACK_MS,
+      async run() {
+        // A drained gateway's last facts may still be on their way: only where one is not drained is there anything to stop.
+        if (undrained === 0) return
+        const stopped = answered('the rollout server', await askServer<number>((ask) => ({ type: 'stop-sessions', ask }), ANSWER_MS))
+        if (stopped > 0) throw new Error(`sessions that had not ended and were cancelled: ${stopped}`)
+      },
+    },
+    {
+      name: 'callback',
+      deadlineMs: waitMs + ANSWER_MS + SLACK_MS,
+      async run() {
+        const delivered = await askServer<void>((ask) => ({ type: 'await-deliveries', ask }), waitMs)
+        if (delivered.ok) return
+        if (delivered.error !== 'deadline') throw new Error(`the rollout server did not answer: ${delivered.error}`)
+        const undelivered = answered(
+          'the outbox',
+          await kernel.ask<CallbackCommand, readonly Undelivered[]>(node.callback, (ask) => ({ type: 'list-undelivered', ask }), ANSWER_MS),
+        )
+        throw new Error(undelivered.length === 0 ? 'not every task has ended' : describeUndelivered(undelivered))
+      },
+    },
+    {
+      name: 'sandboxes',
+      deadlineMs: STOP_MS + SLACK_MS,
+      run: () => stopSandboxes(kernel, node.sandboxes),
+    },
+  ]
+  const listeners = new Set<StepBegun>()
+  const drain = openDrain(
+    kernel.scheduler,
+    steps.map((step, index) => ({
+      ...step,
+      run() {
+        for (const begun of listeners) begun(index + 1, step.name)
+        return step.run()
+      },
+    })),
+  )
+  return {
+    run(begun) {
+      if (begun !== undefined) listeners.add(begun)
+      return drain.run()
+    },
+  }
+}
+
+export async function stopSandboxes(kernel: Kernel, sandboxes: Address<SandboxCommand>): Promise<void> {
+  const answer = await kernel.ask<SandboxCommand, void>(sandboxes, (ask) => ({ type: 'stop-all', ask }), STOP_MS)
+  if (!answer.ok && answer.error !== 'stopped') throw new Error(`sandboxes did not stop: ${answer.error}`)
+}
+
+function answered<T>(who: string, answer: Answer<T>): T {
+  if (!answer.ok) throw new Error(`${who} did not answer: ${answer.error}`)
+  return answer.value
+}
+
+function describeUndelivered(undelivered: readonly Undelivered[]): string {
+  const named = undelivered
+    .slice(0, MAX_NAMED)
+    .map(({ task, origin, tries, trouble }) => `${task} to ${origin} (${tries} tries; ${trouble ?? 'no answer yet'})`)
+  const others = undelivered.length > MAX_NAMED ? [`${undelivered.length - MAX_NAMED} more`] : []
+  return `not delivered: ${[...named, ...others].join(', ')}`
+}
