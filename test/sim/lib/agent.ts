@@ -99,7 +99,9 @@ export function openAgents(options: AgentOptions): Agents {
       const messages: ChatMessage[] = [{ role: 'system', content: `${owner} you are ${name}` }]
       for (let step = 1; step <= turns; step += 1) {
         messages.push({ role: 'user', content: `${owner} ${name} step ${step}` })
-        const content = await turn(messages)
+        const first = await turn(messages)
+        // Some agents sample a turn again although they have its answer: that is a generation of its own.
+        const content = first !== null && chance(0.1) ? await turn(messages) : first
         if (content === null) return false
         messages.push({ role: 'assistant', content })
         await sleep(scheduler, random.next() * options.maxThinkMs, gone)

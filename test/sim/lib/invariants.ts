@@ -180,6 +180,12 @@ function isSame(left: ArrayLike<number>, right: ArrayLike<number>): boolean {
 function whatWasSeenIsAccountedFor({ results, model, engine, agents, schedule }: Day): readonly string[] {
   const found: string[] = []
   const byContent = new Map(model.emissions.map((emission) => [emission.content, emission]))
+  // Of several answers to one turn the agent goes on with the last.
+  const lastOfItsTurn = new Map<string, Emission>()
+  for (const { content } of agents.seen) {
+    const emission = byContent.get(content)
+    if (emission !== undefined) lastOfItsTurn.set(String(emission.promptIds), emission)
+  }
   for (const [session, stored] of results) {
     if (!trains(stored)) continue
     const trained = new Set(stored.result.trajectory.traces.flatMap((trace) => [...trainedRuns(trace)].map(firstIdOf)))
@@ -192,6 +198,7 @@ function whatWasSeenIsAccountedFor({ results, model, engine, agents, schedule }:
       else if (!trained.has(emission.sampledIds[0])) {
         const reason = untrained.get(call)
         if (reason === undefined) found.push(`the agent ${owner} saw ${content}; it is neither trained nor accounted for`)
+        else if (reason === 'retry_abandoned' && lastOfItsTurn.get(String(emission.promptIds)) !== emission) continue
         else if (engine.sound.has(emission) && schedule.engine.rate === 0 && reason !== 'arena_full') {
           found.push(`the agent ${owner} saw ${content} on a day without faults, and it is not trained: ${reason}`)
         }
@@ -237,10 +244,13 @@ function turnsAreRecordedOnce({ schedule, records, agents }: Day): readonly stri
     const turn = `${record.session}#${record.attempt} ${record.digest}`
     turns.set(turn, [...(turns.get(turn) ?? []), record])
   }
-  // Agents are back within the linger, so that whatever was answered is what they get.
+  // Agents are back within the linger: whatever was answered is what they get, unless they have it and ask for another.
   for (const [turn, calls] of turns) {
     const answered = calls.filter(({ status }) => status === 'ok')
-    if (answered.length > 1) found.push(`${turn} was answered ${answered.length} times`)
+    const taken = answered.filter(({ id }) => seen.has(id))
+    if (answered.length > taken.length + (taken.length === calls.length ? 0 : 1)) {
+      found.push(`${turn} was answered ${answered.length} times and taken ${taken.length} times`)
+    }
   }
   return found
 }

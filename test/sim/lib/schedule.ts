@@ -66,7 +66,7 @@ export function drawSchedule(seed: number): Schedule {
       budgets: { initMs: INIT_MS, agentMs: 60_000, firstCallMs: 30_000, buildMs: 5_000, evaluateMs: 8_000, teardownMs: TEARDOWN_MS },
       gradeTimeouts: chance(0.5),
     },
-    boundary: { engineDeadlineMs: 30_000, acquireDeadlineMs: 60_000 },
+    boundary: { engineDeadlineMs: 30_000, acquireDeadlineMs: 60_000, callsPerSession: pick(1, 2, 8), callsPerThread: pick(4, 1_024) },
     // Seldom so small that calls find no room in it.
     arena: { maxSlabs: 1, slabTokens: chance(0.2) ? 2 ** 6 : 2 ** 14, blockTokens: 2 ** 4 },
     cpu: { threads: 1, maxQueue: 16 },
@@ -104,7 +104,7 @@ export function drawSchedule(seed: number): Schedule {
       control: {
         server: { maxAttempts: between(1, 3), maxAdmittedSessions: 1_000, maxKeptTasks: 100 },
         callback: { perTarget: 2, maxAttempts: 4, backoffBaseMs: 500, backoffCapMs: 4_000, maxRetryAfterMs: 10_000, deadlineMs: 10_000 },
-        logsFolder: null,
+        logs: null,
         tailBytes: 1_000,
         renderMs: 5_000,
       },
