@@ -23,7 +23,7 @@ export function nodeSetup(config: Config, agents: AgentFolders): NodeSetup {
         maxKeptTasks: config.limits.keptTasks,
       },
       callback: { ...config.callback, maxRetryAfterMs: LONGEST_RETRY_AFTER_MS },
-      logsFolder: join(config.dataDir, 'logs'),
+      logs: { folder: join(config.dataDir, 'logs'), max: config.limits.keptLogs },
       tailBytes: TAIL_BYTES,
       renderMs: RENDER_MS,
     },

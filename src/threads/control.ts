@@ -12,6 +12,7 @@ import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
 import { openResultReader, type ReadResult, taskResultRenderer } from '../http/task-result.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import { openKeptLogs } from '../runtime/kept-logs.ts'
 import { readTail } from '../runtime/output-file.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CpuPool } from '../tasks/pool.ts'
@@ -20,7 +21,8 @@ import { emptyResult } from '../trajectory/result.ts'
 export type ControlSetup = {
   readonly server: ServerLimits
   readonly callback: CallbackLimits
-  readonly logsFolder: string | null
+  /** Where the output of ended agents is kept, and of how many attempts; null: nowhere. */
+  readonly logs: { readonly folder: string; readonly max: number } | null
   readonly tailBytes: number
   /** For rendering one result as JSON. */
   readonly renderMs: number
@@ -61,7 +63,7 @@ export function openControlActors(
   const sandboxes = kernel.spawn(
     sandboxHost({
       runtimes: outside.runtimes,
-      logsFolder: setup.logsFolder,
+      logs: setup.logs === null ? null : openKeptLogs(setup.logs.folder, setup.logs.max),
       tailBytes: setup.tailBytes,
       readTail: outside.readTail ?? readTail,
     }),

@@ -3,13 +3,14 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { evaluatorActor } from '../../src/actors/evaluator/actor.ts'
 import type { EvaluatorCommand, EvaluatorReply } from '../../src/actors/evaluator/protocol.ts'
 import { sandboxHost } from '../../src/actors/sandbox/actor.ts'
-import type { SandboxCommand, SandboxFact, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
+import type { SandboxCommand, SandboxFact, SandboxPurpose, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
 import { gatewayId, knownSessionId, type SandboxId, sandboxId, taskId } from '../../src/contract/ids.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import type { Answer, Ask } from '../../src/kernel/ask.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld } from '../../src/kernel/world.ts'
+import type { KeptLogs } from '../../src/runtime/kept-logs.ts'
 import type { Fallible, ProcessExit, ProcessRef, Runtime, SandboxRef } from '../../src/runtime/runtime.ts'
 import { taskRequest } from '../lib/specs.ts'
 
@@ -21,7 +22,7 @@ afterEach(async () => {
 })
 
 /** Starts and launches last until the test ends them. */
-function openBench() {
+function openBench(logs: KeptLogs | null = null) {
   const world = openWorld({ seed: 1 })
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
   closers.push(kernel)
@@ -51,8 +52,8 @@ function openBench() {
     async kill(process: ProcessRef) {
       log.push(`kill ${process.sandbox}`)
     },
-    async stop(sandbox) {
-      log.push(`stop ${sandbox.id}`)
+    async stop(sandbox, { keepLogs }) {
+      log.push(`stop ${sandbox.id}${keepLogs === null ? '' : `, logs to ${keepLogs}`}`)
     },
     exec: unused,
     prepare: unused,
@@ -65,7 +66,7 @@ function openBench() {
   const host = kernel.spawn(
     sandboxHost({
       runtimes: new Map([['local', runtime]]),
-      logsFolder: null,
+      logs,
       tailBytes: 10,
       readTail: async () => ({ text: '', truncated: false }),
     }),
@@ -75,11 +76,11 @@ function openBench() {
 
 const spec = taskRequest().runtime ?? undefined
 
-async function startSandbox(bench: ReturnType<typeof openBench>): Promise<SandboxId> {
+async function startSandbox(bench: ReturnType<typeof openBench>, purpose: SandboxPurpose = 'agent'): Promise<SandboxId> {
   if (spec === undefined) throw new Error('a runtime is given')
   const started = bench.kernel.ask<SandboxCommand, Fallible<StartedSandbox>>(
     bench.host,
-    (ask) => ({ type: 'start-sandbox', gateway: gatewayId('g'), session: SESSION, attempt: 1, purpose: 'agent', spec, env: {}, ask }),
+    (ask) => ({ type: 'start-sandbox', gateway: gatewayId('g'), session: SESSION, attempt: 1, purpose, spec, env: {}, ask }),
     1_000,
   )
   await bench.world.advance(0)
@@ -123,6 +124,22 @@ describe('the sandbox host', () => {
     await bench.world.advance(0)
     expect(ended.read()?.ok).toBe(true)
     expect(bench.log).toEqual(['start box-1', 'run box-1', last])
+  })
+})
+
+describe('the logs of a stopped sandbox', () => {
+  it.each([
+    ['agent', 'stop box-1, logs to /logs/sk-polar-1.1', ['sk-polar-1.1']],
+    ['grader', 'stop box-1', []],
+  ] as const)('of an %s: %s', async (purpose, expected, names) => {
+    const kept: string[] = []
+    const bench = openBench({ folderFor: (name) => `/logs/${name}`, keep: async (name) => void kept.push(name) })
+    const sandbox = await startSandbox(bench, purpose)
+    const stopped = watch(bench.kernel.ask<SandboxCommand, void>(bench.host, (ask) => ({ type: 'stop-sandbox', sandbox, ask }), 1_000))
+    await bench.world.advance(0)
+    expect(stopped.read()?.ok).toBe(true)
+    expect(bench.log).toEqual(['start box-1', expected])
+    expect(kept).toEqual(names)
   })
 })
 

@@ -1,10 +1,10 @@
 // Runs the sandbox host's effects against the runtimes. Lives on the control thread: what it starts outlives any gateway thread.
-import { join } from 'node:path'
 import type { SandboxId } from '../../contract/ids.ts'
 import type { ActorContext, ActorSpec, Receiver, Settled } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
+import type { KeptLogs } from '../../runtime/kept-logs.ts'
 import type { Tail } from '../../runtime/output-file.ts'
 import type { Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef } from '../../runtime/runtime.ts'
 import type { SandboxCommand, SandboxFact, StartedSandbox } from './protocol.ts'
@@ -13,8 +13,8 @@ import { noSandboxes, type Operation, type SandboxEffect, type SandboxSignal, ty
 export type SandboxHostOptions = {
   /** By backend name; a task with another backend was refused when it was submitted. */
   readonly runtimes: ReadonlyMap<string, Runtime>
-  /** Host folder to which the logs of stopped agent sandboxes are moved, or null to drop them. */
-  readonly logsFolder: string | null
+  /** Where the logs of stopped agent sandboxes go, or null to drop them. */
+  readonly logs: KeptLogs | null
   /** How much of the end of an agent's output is kept for the verdict and the result. */
   readonly tailBytes: number
   /** The end of a file that an agent may have tampered with. */
@@ -108,13 +108,14 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
         return
       case 'stop': {
         const { sandbox, ref, owner } = effect
-        const keepLogs =
-          options.logsFolder === null || owner.purpose !== 'agent' ? null : join(options.logsFolder, `${owner.session}.${owner.attempt}`)
+        const logs = owner.purpose === 'agent' ? options.logs : null
+        const name = `${owner.session}.${owner.attempt}`
         context.pipe(
           async () => {
             await launches.get(sandbox)?.catch(() => {})
-            await runtimeOf(ref)?.stop(ref, { keepLogs })
+            await runtimeOf(ref)?.stop(ref, { keepLogs: logs?.folderFor(name) ?? null })
             processes.delete(sandbox)
+            await logs?.keep(name)
           },
           () => ({ type: 'stop-settled', sandbox }),
         )
