@@ -5,6 +5,7 @@ import { destination, type Logger, pino } from 'pino'
 import { openTransport } from './actors/callback/transport.ts'
 import type { Config } from './config.ts'
 import type { TaskRequest } from './contract/task.ts'
+import { lockDataFolder } from './data-folder.ts'
 import { createEvaluators } from './evaluators/registry.ts'
 import { loadHarnesses } from './harness/registry.ts'
 import { openControlApi, type TaskProblem } from './http/control-api.ts'
@@ -14,6 +15,7 @@ import type { DrainReport } from './kernel/drain.ts'
 import { cryptoRandom, openEventLoop } from './kernel/event-loop.ts'
 import type { StepBegun } from './node-drain.ts'
 import { nodeSetup } from './node-setup.ts'
+import { stopLeftovers } from './runtime/reaper.ts'
 import { openRuntimes } from './runtime/registry.ts'
 import { openCpuPool } from './tasks/pool.ts'
 import { type InlineOutside, openInlineNode, openThreadedNode, type PolarNode } from './topology.ts'
@@ -25,6 +27,8 @@ export type RunningNode = {
   /** True when the token was made by this start: nobody has seen it yet. */
   readonly isTokenNew: boolean
   readonly node: PolarNode
+  /** What its start found, for the operator. */
+  readonly notes: readonly string[]
   /** Ends every session first, in numbered steps. */
   drain(begun?: StepBegun): Promise<DrainReport>
   close(): Promise<void>
@@ -48,6 +52,19 @@ export async function startNode(config: Config, log: Logger = pino(destination(2
 
 async function start(config: Config, log: Logger): Promise<Started> {
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
+  const lock = await lockDataFolder(config.dataDir)
+  if (!lock.ok) return lock
+  let started: Started | null = null
+  try {
+    started = await startAlone(config, log, lock.unlock)
+    return started
+  } finally {
+    if (started?.ok !== true) await lock.unlock()
+  }
+}
+
+/** Once the data folder is this process's own. */
+async function startAlone(config: Config, log: Logger, unlock: () => Promise<void>): Promise<Started> {
   const token = await openControlToken(config.control.tokenFile, process.env.POLAR_CONTROL_PLANE_TOKEN)
   if (!token.ok) return token
   const scheduler = openEventLoop()
@@ -71,6 +88,9 @@ async function start(config: Config, log: Logger): Promise<Started> {
       random,
     },
   })
+  const checkTask = await taskChecker(config, runtimes.check)
+  const { stopped, problems } = await stopLeftovers(runtimes.byName.values())
+  const notes = [...(stopped === 0 ? [] : [`sandboxes of an earlier process that were stopped: ${stopped}`]), ...problems]
   const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') })
   const outside: InlineOutside = {
     scheduler,
@@ -82,7 +102,6 @@ async function start(config: Config, log: Logger): Promise<Started> {
     log: (event, detail) => log.info({ event, ...detail }),
     gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
   }
-  const checkTask = await taskChecker(config, runtimes.check)
   const node = config.topology === 'inline' ? await openInlineNode(setup, outside) : await openThreadedNode(setup, outside)
   try {
     const api = await openControlApi({
@@ -105,10 +124,12 @@ async function start(config: Config, log: Logger): Promise<Started> {
         token: token.token,
         isTokenNew: token.source === 'created',
         node,
+        notes,
         drain: (begun) => node.drain(begun),
         async close() {
           await api.close()
           await node.close()
+          await unlock()
         },
       },
     }

@@ -21,7 +21,7 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
 
   const say = (record: Readonly<Record<string, unknown>>, line: string): void =>
     void process.stdout.write(`${options.json === true ? JSON.stringify(record) : line}\n`)
-  for (const note of config.notes) say({ event: 'note', note }, `note: ${note}`)
+  for (const note of [...config.notes, ...running.notes]) say({ event: 'note', note }, `note: ${note}`)
   say({ event: 'control', url: running.controlUrl }, `control API   ${running.controlUrl}`)
   for (const node of config.nodes) {
     const port = running.node.modelPorts.get(node.id)

@@ -1,0 +1,52 @@
+// The data folder belongs to one process at a time: a second one would take the first one's sandboxes for leftovers.
+import { readdir, realpath, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { startTicksOf } from './runtime/process-tree.ts'
+
+export type DataFolderLock =
+  | {
+      readonly ok: true
+      /** Idempotent. */
+      unlock(): Promise<void>
+    }
+  | { readonly ok: false; readonly problem: string }
+
+/** The name holds it all: a claim is complete as soon as it exists, and no two processes can mean the same file. */
+const CLAIM_PATTERN = /^lock-(\d+)-(\d+)$/
+
+/** Folders that this process holds: its own claim looks like a stale one with its pid. */
+const held = new Set<string>()
+
+/**
+ * Claims the folder first and looks for other claims second, so that of two processes that start together at least one sees the other.
+ * A claim is stale when its process is gone; a start time tells a reused pid apart.
+ */
+export async function lockDataFolder(path: string): Promise<DataFolderLock> {
+  const folder = await realpath(path)
+  if (held.has(folder)) return { ok: false, problem: inUse(path, process.pid) }
+  held.add(folder)
+  const own = `lock-${process.pid}-${startTicksOf(process.pid) ?? 0}`
+  const unlock = async (): Promise<void> => {
+    if (held.delete(folder)) await rm(join(folder, own), { force: true })
+  }
+  try {
+    await writeFile(join(folder, own), '', { mode: 0o600 })
+    for (const name of await readdir(folder)) {
+      const [, pid, startTicks] = CLAIM_PATTERN.exec(name) ?? []
+      if (pid === undefined || name === own) continue
+      if (startTicksOf(Number(pid)) === Number(startTicks)) {
+        await unlock()
+        return { ok: false, problem: inUse(path, Number(pid)) }
+      }
+      await rm(join(folder, name), { force: true })
+    }
+    return { ok: true, unlock }
+  } catch (error) {
+    await unlock()
+    throw error
+  }
+}
+
+function inUse(path: string, pid: number): string {
+  return `the data folder ${path} is in use by process ${pid}: stop that node first, or set polar_node.data_dir to another folder`
+}
