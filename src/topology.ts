@@ -192,6 +192,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
   const threads = new Map<GatewayId, GatewayThread>()
   const kernels: Kernel[] = [kernel, ledgerKernel]
+  let closing: Promise<void> | null = null
   /** Ends a gateway as if its thread had died: nothing that was under way arrives. */
   const deaths = new Map<GatewayId, () => Promise<void>>()
 
@@ -210,6 +211,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     deaths.set(id, async () => {
       for (const wire of wires) wire.cut()
       await thread.close()
+      if (closing !== null) return
       kernel.tell(control.sandboxes, { type: 'gateway-lost', gateway: id })
       kernel.tell(control.rolloutServer, { type: 'gateway-lost', gateway: id })
       await begin(gatewaySetup, incarnation + 1)
@@ -232,7 +234,6 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       },
     })),
   })
-  let closing: Promise<void> | null = null
   return {
     ...control,
     kernel,

@@ -3,10 +3,12 @@
 import { describe, expect, it } from 'vitest'
 import { findViolations } from './lib/invariants.ts'
 import { drawSchedule } from './lib/schedule.ts'
-import { type Day, liveThrough } from './lib/simulation.ts'
+import { closeAt, type Day, liveThrough } from './lib/simulation.ts'
 
 const BLOCKS = 8
-const schedules = Number(process.env.POLAR_SIM_SCHEDULES ?? 200)
+/** Enough to come by everything that `reached` asks for. */
+const ENOUGH = 200
+const schedules = Number(process.env.POLAR_SIM_SCHEDULES ?? ENOUGH)
 const only = process.env.POLAR_SIM_SEED
 const perBlock = Math.ceil(schedules / BLOCKS)
 const blocks =
@@ -58,29 +60,43 @@ describe('a whole node in virtual time', () => {
     120_000,
   )
 
-  it.runIf(only === undefined)('was led by those days into everything that can become of a session, a call and a delivery', () => {
-    const expected = [
-      ...['completed', 'agent_error', 'agent_timeout', 'harness_error', 'init_error', 'runtime_error', 'upstream_error'],
-      ...['evaluator_error', 'evaluator_timeout', 'cancelled', 'interrupted'],
-    ].map((outcome) => `outcome ${outcome}`)
-    expect([...reached].sort()).toEqual(
-      expect.arrayContaining([
-        ...expected,
-        ...['task completed', 'task cancelled', 'task failed', 'delivery none', 'delivery delivered', 'delivery dead'],
-        ...[
-          'call ok',
-          'call failed',
-          'call aborted',
-          'call cancelled',
-          'capture ids-missing',
-          'capture lengths-differ',
-          'capture arena-full',
-        ],
-        ...['a second attempt', 'merged turns', 'an early stop', 'a turn asked again', 'a stream', 'an answer nobody took'],
-        ...['arena pressure', 'a POSTRUN backlog', 'a result delivered twice'],
-      ]),
-    )
-  })
+  it.runIf(only === undefined && schedules >= ENOUGH)(
+    'was led by those days into everything that can become of a session, a call and a delivery',
+    () => {
+      const expected = [
+        ...['completed', 'agent_error', 'agent_timeout', 'harness_error', 'init_error', 'runtime_error', 'upstream_error'],
+        ...['evaluator_error', 'evaluator_timeout', 'cancelled', 'interrupted'],
+      ].map((outcome) => `outcome ${outcome}`)
+      expect([...reached].sort()).toEqual(
+        expect.arrayContaining([
+          ...expected,
+          ...['task completed', 'task cancelled', 'task failed', 'delivery none', 'delivery delivered', 'delivery dead'],
+          ...[
+            'call ok',
+            'call failed',
+            'call aborted',
+            'call cancelled',
+            'capture ids-missing',
+            'capture lengths-differ',
+            'capture arena-full',
+          ],
+          ...['a second attempt', 'merged turns', 'an early stop', 'a turn asked again', 'a stream', 'an answer nobody took'],
+          ...['arena pressure', 'a POSTRUN backlog', 'a result delivered twice'],
+        ]),
+      )
+    },
+  )
+
+  it.runIf(only === undefined)(
+    'leaves nothing when it is closed at any moment of any day',
+    async () => {
+      for (let seed = 0; seed < perBlock; seed += 1) {
+        const ruins = await closeAt(drawSchedule(seed), (seed * 7_919) % 60_000)
+        expect(ruins, `seed ${seed}`).toEqual({ sandboxes: 0, processes: 0, timers: 0, actors: 0, faults: [] })
+      }
+    },
+    120_000,
+  )
 
   it.each([3, 9, 38])('lives day %i the same way twice: every delivery, every result', async (seed) => {
     const [first, second] = [await liveThrough(drawSchedule(seed)), await liveThrough(drawSchedule(seed))]

@@ -119,7 +119,7 @@ export function drawSchedule(seed: number): Schedule {
     engine: {
       // Some days have one ailment only, and that more often: what takes three of it in a row must be seen too.
       ...(chance(0.3)
-        ? { rate: trouble * 5, kinds: [ENGINE_FAULTS[between(0, ENGINE_FAULTS.length - 1)] ?? 'abort'] }
+        ? { rate: trouble * 6, kinds: [ENGINE_FAULTS[between(0, ENGINE_FAULTS.length + 3)] ?? 'abort'] }
         : { rate: trouble, kinds: ENGINE_FAULTS }),
       outages: trouble === 0 ? [] : Array.from({ length: between(0, 2) }, () => outage(random.next(), random.next())),
       maxLatencyMs: pick(20, 3_000),

@@ -59,6 +59,20 @@ const LONGEST_DAY_MS = 3_600_000
 const CHOICES = 20_000
 
 export async function liveThrough(schedule: Schedule): Promise<Day> {
+  return (await openDay(schedule)).toItsEnd()
+}
+
+/** What is there after a node was closed while its day went on. */
+export type Ruins = Pick<Day['rest'], 'sandboxes' | 'processes' | 'timers'> & {
+  readonly actors: number
+  readonly faults: readonly string[]
+}
+
+export async function closeAt(schedule: Schedule, atMs: number): Promise<Ruins> {
+  return (await openDay(schedule)).upTo(atMs)
+}
+
+async function openDay(schedule: Schedule) {
   const { seed, setup } = schedule
   const world = openWorld({ seed, choices: CHOICES, impatience: schedule.impatience })
   const scheduler = countTimers(world)
@@ -225,9 +239,31 @@ export async function liveThrough(schedule: Schedule): Promise<Day> {
     }
   }
 
-  const lived = await within(world, day)
-  await within(world, () => opened.close())
-  return { ...lived, actorsAfterClose: opened.kernels.reduce((sum, kernel) => sum + kernel.stats().actors, 0) }
+  const actors = (): number => opened.kernels.reduce((sum, kernel) => sum + kernel.stats().actors, 0)
+  return {
+    async toItsEnd(): Promise<Day> {
+      const lived = await within(world, day)
+      await within(world, () => opened.close())
+      return { ...lived, actorsAfterClose: actors() }
+    },
+    async upTo(atMs: number): Promise<Ruins> {
+      // The trainer goes with the node: what it still asks is answered `stopped`.
+      void day().catch(() => {})
+      await within(world, async () => {
+        await sleep(world, atMs)
+        await opened.close()
+      })
+      // Time for everything that might have been left to show itself.
+      await world.run()
+      return {
+        sandboxes: runtime.liveSandboxes(),
+        processes: runtime.liveProcesses(),
+        timers: scheduler.pendingTimers(),
+        actors: actors(),
+        faults,
+      }
+    },
+  }
 }
 
 function isSettled({ status, delivery }: TaskView): boolean {
