@@ -7,7 +7,7 @@ import { type ChatMessage, ownerMark } from './model.ts'
 import { sleep } from './time.ts'
 
 /** An answer that the agent got to its last byte. */
-export type SeenAnswer = { readonly owner: string; readonly call: string; readonly content: string }
+type SeenAnswer = { readonly owner: string; readonly call: string; readonly content: string }
 
 export type AgentOptions = {
   readonly scheduler: Scheduler

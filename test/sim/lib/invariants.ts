@@ -287,7 +287,11 @@ function nothingIsLeft({ rest, actorsAfterClose, schedule }: Day): readonly stri
   for (const snapshot of rest.gateways) {
     if (snapshot === null) found.push('a gateway does not answer')
     else if (snapshot.sessions.length > 0) found.push(`${snapshot.gateway}: ${snapshot.sessions.length} sessions`)
+    for (const { id, inFlight, waiting } of snapshot?.replicas ?? []) {
+      if (inFlight + waiting > 0) found.push(`${snapshot?.gateway}: replica ${id} has ${inFlight} calls in flight and ${waiting} waiting`)
+    }
   }
+  for (const calls of rest.calls) if (calls > 0) found.push(`${calls} places in generation`)
   const permanent = 3 + 1 + schedule.setup.gateways.reduce((sum, { replicas }) => sum + 3 + replicas.length, 0)
   const actors = rest.kernels.reduce((sum, stats) => sum + stats.actors, 0)
   if (actors !== permanent) found.push(`${actors} actors, of which ${permanent} are permanent`)

@@ -7,9 +7,11 @@ import { type SessionId, type TaskId, taskId } from '../../../src/contract/ids.t
 import type { SessionResult } from '../../../src/contract/result.ts'
 import type { Delivery, Kernel, KernelStats } from '../../../src/kernel/kernel.ts'
 import { openWorld, seededRandom, type World } from '../../../src/kernel/world.ts'
+import type { Boundary } from '../../../src/proxy/boundary.ts'
 import { openInlineCpu } from '../../../src/tasks/pool.ts'
 import { type InlineNode, openInlineNode } from '../../../src/topology.ts'
 import { unpackSession } from '../../../src/trajectory/pack.ts'
+import { openFakeSink } from '../../support/proxy-fixture.ts'
 import { type Agents, openAgents } from './agent.ts'
 import { type Engine, openEngine } from './engine.ts'
 import { type Model, openModel } from './model.ts'
@@ -44,6 +46,8 @@ export type Day = {
     readonly sandboxes: number
     readonly processes: number
     readonly isDrained: boolean
+    /** Places in generation that are held, by each gateway's own account. */
+    readonly calls: readonly number[]
   }
   readonly actorsAfterClose: number
   /** Faults in the node itself, which no fault outside may cause. */
@@ -233,6 +237,7 @@ async function openDay(schedule: Schedule) {
         sandboxes: runtime.liveSandboxes(),
         processes: runtime.liveProcesses(),
         isDrained,
+        calls: await Promise.all([...opened.gateways.values()].map(({ boundary }) => heldPlaces(boundary))),
       },
       faults,
       trace,
@@ -264,6 +269,12 @@ async function openDay(schedule: Schedule) {
       }
     },
   }
+}
+
+async function heldPlaces(boundary: Boundary): Promise<number> {
+  const sink = openFakeSink()
+  await boundary.handle({ method: 'GET', url: '/health', headers: {}, body: async () => ({ ok: true, bytes: new Uint8Array() }) }, sink)
+  return JSON.parse(sink.text()).calls
 }
 
 function isSettled({ status, delivery }: TaskView): boolean {
