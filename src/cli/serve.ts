@@ -44,6 +44,7 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   }
   say({ event: 'ready' }, 'ready')
 
+  const nextSignal = hearSignals()
   const signal = await nextSignal()
   say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
   const begun = (step: number, name: string): void => say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name}`)
@@ -56,14 +57,12 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   return report === null || report.isDrained ? EXIT.ok : EXIT.failed
 }
 
-function nextSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    const heard = (signal: NodeJS.Signals): void => {
-      process.off('SIGINT', heard)
-      process.off('SIGTERM', heard)
-      resolve(signal)
-    }
-    process.on('SIGINT', heard)
-    process.on('SIGTERM', heard)
-  })
+/** From now on no signal ends this process by itself, not even a third one: what is being stopped is stopped in order. */
+function hearSignals(): () => Promise<NodeJS.Signals> {
+  let tell: (signal: NodeJS.Signals) => void = () => {}
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, (signal) => tell(signal))
+  return () =>
+    new Promise((resolve) => {
+      tell = resolve
+    })
 }

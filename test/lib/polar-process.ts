@@ -1,6 +1,7 @@
 // A real `polar` process for end-to-end tests: run to its end, or started until it says it is ready.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 
@@ -50,7 +51,8 @@ export async function startServing(config: string): Promise<Serving> {
   return {
     child,
     url: String(said.get('control')?.url),
-    token: String(said.get('token')?.token),
+    // Said once, at the first start; later it is in the file only.
+    token: String(said.get('token')?.token ?? readFileSync(String(said.get('token')?.file), 'utf8').trim()),
     modelPort: Number(said.get('gateway')?.port),
     async stop(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
