@@ -142,6 +142,23 @@ describe('the system lane', () => {
     expect(notes).toContain('a:answer')
     expect(notes).toContain('a:timer')
   })
+
+  it('goes before user messages that were there first', async () => {
+    const { world, kernel, notes, actor } = openStage()
+    const gone = actor('gone')
+    kernel.stop(gone)
+    const a = actor('a')
+    kernel.tell(
+      a,
+      doing((context) => {
+        for (const text of ['1', '2']) context.tell(a, note(text))
+        // Settles at once, so its answer is there while both user messages wait.
+        context.ask(gone, silent, 100, textOf)
+      }),
+    )
+    await world.run()
+    expect(notes).toEqual(['gone stopped', 'a:stopped', 'a:1', 'a:2'])
+  })
 })
 
 describe('an ask from outside', () => {
