@@ -207,6 +207,38 @@ describe('the outcome of a session', () => {
     expect(order).toEqual(['kill-agent', 'seal', 'build', 'evaluate', 'finish', 'record', 'report'])
   })
 
+  it('starts the agent’s budgets with RUNNING, so that waiting in READY never eats them', () => {
+    const session = machine()
+    const armed = () => session.effects.flatMap((effect) => (effect.type === 'arm' ? [effect.deadline] : []))
+    session.send({ type: 'begin-init' })
+    while (session.state.phase !== 'ready') session.send(session.open.shift() as SessionMessage)
+    expect(armed()).toEqual(['init'])
+    session.settle()
+    expect(armed()).toEqual(['init', 'agent', 'first-call'])
+  })
+
+  it.each<{ at: SessionState['phase']; faultAt: SessionState['phase']; fault: SessionMessage }>([
+    { at: 'sealing', faultAt: 'sealing', fault: { type: 'sealed', result: { ok: false, error: new Error('no lease') } } },
+    { at: 'post-run-queued', faultAt: 'building', fault: { type: 'built', result: { ok: false, error: 'deadline' } } },
+    {
+      at: 'building',
+      faultAt: 'building',
+      fault: { type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken' } } },
+    },
+    { at: 'building', faultAt: 'finishing', fault: { type: 'finished', result: { ok: false, error: 'deadline' } } },
+  ])('stays cancelled when something breaks after the cancel: $at, $faultAt', ({ at, faultAt, fault }) => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== at) session.send(session.open.shift() as SessionMessage)
+    session.send({ type: 'cancel', reason: 'cancelled by the trainer' })
+    while (session.state.phase !== faultAt) session.send(session.open.shift() as SessionMessage)
+    session.open.length = 0
+    session.send(fault)
+    session.settle()
+    expect([session.outcome(), session.state.phase]).toEqual(['cancelled', 'closed'])
+  })
+
   it('blames the engine when its failure was the last thing the agent saw', () => {
     const session = runningMachine()
     session.send(opened)
