@@ -262,6 +262,18 @@ describe('killing', () => {
     expect(await runtime.wait(other, AbortSignal.timeout(10_000))).toEqual({ type: 'signalled', signal: 'SIGKILL' })
   })
 
+  // Without an environment and in its own session, nothing tells a process from a stranger's before its sandbox is stopped.
+  it.each(hiders.filter(([name]) => !name.startsWith('a daemon')))('of a command ends %s', async (_name, text) => {
+    const sandbox = await sandboxOf()
+    const process = unwrap(await runtime.launch(sandbox, command(text)))
+    await untilFile(sandbox, 'up')
+    // The supervisor, which outlives the command for a moment, is neither marked nor inside.
+    const commands = async () => findTree({ ...(await treeOfSandbox(sandbox, 0)), sessions: [], isSupervisor: () => false })
+    expect((await commands()).length).toBeGreaterThan(1)
+    await runtime.kill(process, 0)
+    expect(await commands()).toEqual([])
+  })
+
   it('gives TERM its grace', async () => {
     const sandbox = await sandboxOf()
     const process = unwrap(
