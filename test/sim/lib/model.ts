@@ -27,7 +27,7 @@ const OWNER = /\[(\S+#\d+)\]/
 /** The mark by which every message of an attempt names its owner. */
 export const ownerMark = (session: string, attempt: number | string): string => `[${session}#${attempt}]`
 
-export function ownerOf(messages: readonly ChatMessage[]): string {
+function ownerOf(messages: readonly ChatMessage[]): string {
   const owner = OWNER.exec(messages.map((message) => message.content).join('\n'))?.[1]
   if (owner === undefined) throw new Error('a prompt without an owner reached the simulated engine')
   return owner
