@@ -206,6 +206,18 @@ describe('attempts', () => {
     expect(sessionsOf(world, 't')[0]).toMatchObject({ summary: { outcome: 'completed', reward: 1 } })
   })
 
+  it('take no result from one that was given up, told late by a gateway that was thought lost', () => {
+    const { world, gateway, sessions } = running({}, { maxAttempts: 2 })
+    const session = sessions[0]!
+    world.loseGateway(gateway)
+    const second = world.startGateway('g1', 1)
+    expect(world.opened.map(({ spec }) => spec.attempt)).toEqual([1, 2])
+    world.send({ type: 'session-finished', session, attempt: 1, summary: summary('completed') })
+    expect(sessionsOf(world, 't')[0]).toMatchObject({ attempt: 2, gateway: 'g1', status: 'REGISTERED', summary: null })
+    world.finish(second, session, summary('agent_timeout'))
+    expect(sessionsOf(world, 't')[0]).toMatchObject({ attempt: 2, summary: { outcome: 'agent_timeout' } })
+  })
+
   it('take a second start of a gateway for the loss of the first', () => {
     const { world } = running({}, { maxAttempts: 2 })
     world.startGateway('g0', 1)
