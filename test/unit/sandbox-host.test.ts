@@ -143,6 +143,30 @@ describe('the logs of a stopped sandbox', () => {
   })
 })
 
+describe('a sandbox whose session ends while it starts', () => {
+  it('is stopped as soon as it has started, and only then counts as gone', async () => {
+    const { world, kernel, host, starts, log } = openBench()
+    if (spec === undefined) throw new Error('a runtime is given')
+    const started = watch(
+      kernel.ask<SandboxCommand, Fallible<StartedSandbox>>(
+        host,
+        (ask) => ({ type: 'start-sandbox', gateway: gatewayId('g'), session: SESSION, attempt: 1, purpose: 'agent', spec, env: {}, ask }),
+        1_000,
+      ),
+    )
+    const stopped = watch(
+      kernel.ask<SandboxCommand, void>(host, (ask) => ({ type: 'stop-attempt', session: SESSION, attempt: 1, ask }), 1_000),
+    )
+    await world.advance(0)
+    expect([started.read(), stopped.read(), log]).toEqual([null, null, ['start box-1']])
+    starts.shift()?.()
+    await world.advance(0)
+    expect(started.read()).toMatchObject({ ok: true, value: { ok: false, error: { code: 'sandbox-gone' } } })
+    expect(stopped.read()?.ok).toBe(true)
+    expect(log).toEqual(['start box-1', 'stop box-1'])
+  })
+})
+
 describe('a sandbox host whose node is stopping', () => {
   it('starts nothing any more, not even for a session that has not heard of it', async () => {
     const bench = openBench()
