@@ -97,7 +97,7 @@ export function openSimulatedRuntime({ scheduler, random, faults, runAgent }: Ru
       if (isFaulty()) await sleep(scheduler, random.next() * faults.slowStartMs)
       starting.delete(id)
       if (isFaulty()) return failed('start-failed')
-      const sandbox: SandboxRef = { backend: 'simulated', id, labels: spec.labels, folder: '', workdir: '/work', home: '/home' }
+      const sandbox: SandboxRef = { backend: 'simulated', id, labels: spec.labels, folder: '', workdir: '/workspace', home: '/home' }
       sandboxes.set(id, sandbox)
       return { ok: true, value: { sandbox, notes: [] } }
     },
