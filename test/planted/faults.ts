@@ -1,41 +1,19 @@
-// The planted faults: one broken rule each, and the suites of which at least one test must fail.
-
-export type PlantedFault = {
-  readonly name: string
-  readonly file: string
-  /** Occurs exactly once in the file. */
-  readonly find: string
-  readonly replace: string
-  readonly suites: readonly string[]
-}
+// The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
+import type { PlantedFault } from './fault.ts'
+import { KERNEL_FAULTS } from './faults/kernel.ts'
+import { PROXY_FAULTS } from './faults/proxy.ts'
+import { ROLLOUT_FAULTS } from './faults/rollout.ts'
+import { SESSION_FAULTS } from './faults/session.ts'
+import { SURFACE_FAULTS } from './faults/surface.ts'
+import { TOKEN_FAULTS } from './faults/tokens.ts'
+import { TRAJECTORY_FAULTS } from './faults/trajectory.ts'
 
 export const FAULTS: readonly PlantedFault[] = [
-  {
-    name: 'a run slot is granted twice',
-    file: 'src/actors/gateway/state.ts',
-    find: "count(next, 'running') < next.limits.maxRunWorkers",
-    replace: "count(next, 'running') <= next.limits.maxRunWorkers",
-    suites: ['test/model/gateway-state.test.ts'],
-  },
-  {
-    name: 'a READY place is lost when a prepared session is cancelled',
-    file: 'src/actors/gateway/state.ts',
-    find: 'holdsReservation = state.ready.reserve()',
-    replace: 'holdsReservation = false',
-    suites: ['test/model/gateway-state.test.ts'],
-  },
-  {
-    name: 'a session is graded before its agent’s tree is dead',
-    file: 'src/actors/session/state.ts',
-    find: "{ type: 'kill-agent', sandbox: state.sandbox },",
-    replace: '',
-    suites: ['test/model/session-state.test.ts'],
-  },
-  {
-    name: 'a result is reported before it is recorded',
-    file: 'src/actors/session/state.ts',
-    find: "if (!result.ok || result.value.type === 'refused') {",
-    replace: 'if (!result.ok) {',
-    suites: ['test/model/session-state.test.ts'],
-  },
+  ...KERNEL_FAULTS,
+  ...TOKEN_FAULTS,
+  ...PROXY_FAULTS,
+  ...TRAJECTORY_FAULTS,
+  ...SESSION_FAULTS,
+  ...ROLLOUT_FAULTS,
+  ...SURFACE_FAULTS,
 ]

@@ -1,0 +1,103 @@
+// Broken rules of the actor machine: bounds, order, asks, credits, and what ends with an actor.
+import type { PlantedFault } from '../fault.ts'
+
+export const KERNEL_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'a mailbox takes one message over its capacity',
+    file: 'src/kernel/mailbox.ts',
+    find: 'if (reserved + ring.size >= capacity) return false',
+    replace: 'if (reserved + ring.size > capacity) return false',
+    suites: ['test/unit/kernel-mailbox.test.ts'],
+  },
+  {
+    name: 'the local senders of a user lane get one place too many',
+    file: 'src/kernel/user-lane.ts',
+    find: 'this.#local >= this.#localLimit ||',
+    replace: 'this.#local > this.#localLimit ||',
+    suites: ['test/unit/kernel-mailbox.test.ts'],
+  },
+  {
+    name: 'a reservation that was given back is not free again',
+    file: 'src/kernel/mailbox.ts',
+    find: "throw new Error('a reservation was released that nobody holds')\n      reserved--",
+    replace: "throw new Error('a reservation was released that nobody holds')",
+    suites: ['test/unit/kernel-mailbox.test.ts'],
+  },
+  {
+    name: 'the user lane is read before the system lane',
+    file: 'src/kernel/machine.ts',
+    find: 'const make = cell.life.system.take()',
+    replace: 'const make = cell.lane.size > 0 ? undefined : cell.life.system.take()',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'an ask outlives its deadline',
+    file: 'src/kernel/machine.ts',
+    find: "    settleAsk(id, { ok: false, error: 'deadline' })\n",
+    replace: '',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'a reply after the deadline is delivered as a second answer',
+    file: 'src/kernel/asks.ts',
+    find: '    this.forget(id)\n    ask.settle(answer)',
+    replace: '    ask.settle(answer)',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'an ask is not settled when the thread it waits for dies',
+    file: 'src/kernel/machine.ts',
+    find: "for (const id of pending.ids(link.peer)) settleAsk(id, { ok: false, error: 'stopped' })",
+    replace: '',
+    suites: ['test/unit/kernel-link.test.ts'],
+  },
+  {
+    name: 'an ask is not settled when the actor that owes its answer ends',
+    file: 'src/kernel/machine.ts',
+    find: '    refuse(cell.asks.values())\n',
+    replace: '',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'a credit is not returned',
+    file: 'src/kernel/link.ts',
+    find: '    this.#giveBack(this.#owed)\n',
+    replace: '',
+    suites: ['test/unit/kernel-link.test.ts'],
+  },
+  {
+    name: 'a credit is returned twice',
+    file: 'src/kernel/link.ts',
+    find: '    this.#giveBack(this.#owed)\n    this.#owed = 0',
+    replace: '    this.#giveBack(this.#owed)\n    this.#giveBack(this.#owed)\n    this.#owed = 0',
+    suites: ['test/unit/kernel-link.test.ts'],
+  },
+  {
+    name: 'timers are not cancelled with their actor',
+    file: 'src/kernel/machine.ts',
+    find: '    for (const timer of life.timers) timer.cancel()\n',
+    replace: '',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'undelivered messages are not handed back',
+    file: 'src/kernel/machine.ts',
+    find: 'undelivered: cell.lane.waiting() }',
+    replace: 'undelivered: [] }',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'children outlive the actor that started them',
+    file: 'src/kernel/machine.ts',
+    find: '    for (const child of [...life.children]) stopCell(child)\n',
+    replace: '',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'a World is not determined by its seed',
+    file: 'src/kernel/world.ts',
+    find: 'turns.splice(Math.floor(picker.next() * turns.length), 1)',
+    replace: 'turns.splice(Math.floor(Math.random() * turns.length), 1)',
+    suites: ['test/unit/kernel-world.test.ts'],
+  },
+]
