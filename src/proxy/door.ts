@@ -55,6 +55,8 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   const running = new Map<CallId, Running>()
   /** The delivery the ledger was told. */
   const told = new Map<CallId, Delivery>()
+  /** Calls whose answer was kept from the client: what its socket took was the refusal. */
+  const withheld = new Set<CallId>()
   const work = new Set<Promise<unknown>>()
   const cuts = new Set<() => void>()
   let dedupe = NO_TURNS
@@ -157,6 +159,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const isRecorded = await host.recordCall({ ...record, delivery: forecast })
     const reason = generated.ok ? null : generated.failure
     const refusal = isRecorded ? reason : failure('not-recorded', 'the call could not be made durable; try again', { retryAfterMs: 1_000 })
+    if (!isRecorded) withheld.add(record.id)
     apply({ type: refusal === null ? 'answered' : 'failed', call: record.id })
     return generated.ok && refusal === null ? { ok: true, answer: generated.answer } : { ok: false, failure: refusal ?? GATEWAY_ERROR }
   }
@@ -209,7 +212,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       return { ok: true, turn: start(dialect, normalised, digest, ticket) }
     },
     detach(turn, delivery) {
-      const record = capture.deliver(turn.call, delivery)
+      const record = capture.deliver(turn.call, withheld.has(turn.call) ? 'no' : delivery)
       if (record !== null && told.get(turn.call) !== record.delivery) {
         told.set(turn.call, record.delivery)
         keep(host.recordCall(record))

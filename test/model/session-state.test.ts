@@ -239,6 +239,16 @@ describe('the outcome of a session', () => {
     expect([session.outcome(), session.state.phase]).toEqual(['cancelled', 'closed'])
   })
 
+  it('does not grade an agent that could not be stopped', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send({ type: 'deadline-passed', of: 'agent' })
+    session.open.length = 0
+    session.send({ type: 'agent-killed', result: { ok: false, error: 'deadline' } })
+    session.settle()
+    expect([session.outcome(), session.count('evaluate'), session.count('report')]).toEqual(['runtime_error', 0, 1])
+  })
+
   it('blames the engine when its failure was the last thing the agent saw', () => {
     const session = runningMachine()
     session.send(opened)

@@ -96,12 +96,15 @@ describe('an answered call', () => {
 
   it('is withheld when the ledger refuses its record', async () => {
     const proxy = openProxy({ recordCall: async () => false })
-    const sink = await proxy.chat(proxy.openDoor())
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door)
     proxy.generations[0]?.answer()
     await proxy.settle()
     expect(sink.status()).toBe(503)
     expect(sink.headers()['retry-after']).toBe('1')
     expect(sink.text()).not.toContain('Hello.')
+    // The socket took a refusal, not the answer: a turn that the agent never saw is not to be trained.
+    expect((await door.seal()).calls).toMatchObject([{ status: 'ok', delivery: 'no' }])
   })
 
   it('is given although its tokens cannot be trained, and says why', async () => {

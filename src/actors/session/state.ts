@@ -109,7 +109,10 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       return cancel(state, message.reason, nowMs)
     case 'agent-killed': {
       if (state.phase !== 'killing') return [state, []]
-      return [{ ...state, phase: 'sealing', marks: marked(state, 'agentGone', nowMs) }, [{ type: 'seal' }]]
+      // An agent that may still live would be graded while it acts: such a session is ours to answer for, not the policy's.
+      const isDead = message.result.ok && message.result.value.ok
+      const verdict = isDead ? state.verdict : overridden(state, { outcome: 'runtime_error', error: 'the agent could not be stopped' })
+      return [{ ...state, phase: 'sealing', verdict, marks: marked(state, 'agentGone', nowMs) }, [{ type: 'seal' }]]
     }
     case 'sealed': {
       if (state.phase !== 'sealing') return [state, []]
