@@ -42,6 +42,7 @@ const EVENT_BEAT_MS = 15_000
 const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
 const MAX_OUTPUT_BYTES = 8 * 2 ** 20
 
+/** Never throws for what an operator can mend: the problem says it. Ends no session by itself; see `RunningNode.drain`. */
 export async function startNode(config: Config, log: Logger = pino(destination(2))): Promise<Started> {
   try {
     return await start(config, log)

@@ -47,10 +47,10 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   const nextSignal = hearSignals()
   const signal = await nextSignal()
   say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
-  const begun = (step: number, name: string): void => say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name}`)
+  const begun = (step: number, name: string): void => say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name} …`)
   const report = await Promise.race([running.drain(begun), nextSignal().then(() => null)])
   for (const step of report?.steps ?? []) {
-    say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? 'done' : step.error}`)
+    say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? `done in ${Math.round(step.ms)} ms` : step.error}`)
   }
   await running.close()
   say({ event: 'stopped' }, 'stopped')

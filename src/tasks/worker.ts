@@ -5,26 +5,27 @@ import { finishSession as finish } from './finish.ts'
 import type { TaskInput } from './protocol.ts'
 import { renderSession as session, renderTask as task } from './render.ts'
 
-export const buildTrajectory = async (input: TaskInput<'buildTrajectory'>) => {
+export const buildTrajectory = async (input: TaskInput<'buildTrajectory'>): Promise<unknown> => {
   const answer = await build(input)
   return answer.ok ? moving(answer, answer.payload) : answer
 }
 
-export const finishSession = (input: TaskInput<'finishSession'>) => {
+export const finishSession = (input: TaskInput<'finishSession'>): unknown => {
   const answer = finish(input)
   return moving(answer, answer.payload)
 }
 
-export const renderSession = (input: TaskInput<'renderSession'>) => {
+export const renderSession = (input: TaskInput<'renderSession'>): unknown => {
   const answer = session(input)
   return moving(answer, answer.bytes)
 }
 
-export const renderTask = (input: TaskInput<'renderTask'>) => {
+export const renderTask = (input: TaskInput<'renderTask'>): unknown => {
   const answer = task(input)
   return moving(answer, answer.bytes)
 }
 
-function moving(answer: object, buffer: ArrayBuffer) {
+/** Piscina takes the wrapping off: the asker gets `answer`. */
+function moving(answer: object, buffer: ArrayBuffer): unknown {
   return move({ [transferableSymbol]: [buffer], [valueSymbol]: answer })
 }
