@@ -26,6 +26,19 @@ describe('keys', () => {
     expect(proxy.generations).toHaveLength(1)
   })
 
+  it.each([
+    { given: 'but for its last character', of: (key: string) => key.slice(0, -1) },
+    { given: 'but for its first character', of: (key: string) => key.slice(1) },
+    { given: 'with another last character', of: (key: string) => `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}` },
+    { given: 'with one character more', of: (key: string) => `${key}0` },
+    { given: 'in capitals', of: (key: string) => key.toUpperCase() },
+  ])('are unknown $given', async ({ of }) => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const sink = await proxy.send({ url: CHAT, headers: { 'x-api-key': of(door.key) }, bytes: JSON.stringify(HELLO) })
+    expect([sink.status(), proxy.generations, proxy.facts]).toEqual([401, [], []])
+  })
+
   it('have 32 random bytes and are not the session id', () => {
     const proxy = openProxy()
     const door = proxy.openDoor()
