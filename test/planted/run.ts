@@ -118,7 +118,7 @@ async function runSuites(copy: string, files: readonly string[], options: readon
       ...files,
     ],
     // What broken code leaves in the temporary folder goes with the copy.
-    { cwd: copy, env: { ...process.env, TMPDIR: join(copy, 'tmp') }, stdio: ['ignore', 'ignore', 'pipe'] },
+    { cwd: copy, env: { ...process.env, TMPDIR: join(copy, 'tmp'), NO_COLOR: '1' }, stdio: ['ignore', 'ignore', 'pipe'] },
   )
   let isOverdue = false
   const overdue = setTimeout(() => {

@@ -74,6 +74,13 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
     suites: ['test/model/session-state.test.ts'],
   },
   {
+    name: 'an agent that could not be stopped is graded',
+    file: 'src/actors/session/state.ts',
+    find: 'const isDead = message.result.ok && message.result.value.ok',
+    replace: 'const isDead = true',
+    suites: ['test/model/session-state.test.ts'],
+  },
+  {
     name: 'a result is reported before it is recorded',
     file: 'src/actors/session/state.ts',
     find: "if (!result.ok || result.value.type === 'refused') {",
