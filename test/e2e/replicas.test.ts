@@ -1,0 +1,109 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
+import { root, type Serving, startServing } from '../lib/polar-process.ts'
+
+const cleanup: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const clean of cleanup.splice(0).reverse()) await clean()
+})
+
+async function openNode(
+  replicas: number,
+  inFlight: number,
+): Promise<{ readonly engines: readonly ScriptedEngine[]; readonly node: Serving }> {
+  const folder = mkdtempSync(join(tmpdir(), 'polar-replicas-'))
+  cleanup.push(async () => rmSync(folder, { recursive: true, force: true }))
+  const engines: ScriptedEngine[] = []
+  for (let index = 0; index < replicas; index += 1) {
+    const engine = await openScriptedEngine({ generator: { words: [3, 8] }, model: 'policy', latency: { ttftMs: 20 } })
+    engines.push(engine)
+    cleanup.push(() => engine.close())
+  }
+  const config = join(folder, 'polar.yaml')
+  const listed = engines.map(({ url }, index) => ({ id: `gpu${index}`, url, max_in_flight: inFlight }))
+  writeFileSync(
+    config,
+    JSON.stringify({
+      rollout: { port: 0 },
+      gateway: {
+        nodes: [{ id: 'g', port: 0, model_served: 'policy', inference: { engine: 'vllm' }, max_init_workers: 8, max_run_workers: 8 }],
+      },
+      polar_node: { data_dir: join(folder, 'data'), replicas: { g: listed } },
+    }),
+  )
+  const node = await startServing(config)
+  cleanup.push(() => node.stop())
+  return { engines, node }
+}
+
+const AGENT = join(root, 'test/threads/fixtures/chat-agent.ts')
+type Row = { readonly session_id: string; readonly outcome: string | null; readonly error: string | null }
+
+function control(node: Serving, path: string, body?: unknown): Promise<Response> {
+  const headers = { authorization: `Bearer ${node.token}`, 'content-type': 'application/json' }
+  return fetch(node.url + path, body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) })
+}
+
+async function submit(node: Serving, sessions: number, calls: number): Promise<void> {
+  const reply = await control(node, '/rollout/task/submit', {
+    task_id: 't',
+    instruction: 'x',
+    num_samples: sessions,
+    runtime: { backend: 'local' },
+    agent: { harness: 'shell', custom_shell: { command: `exec '${process.execPath}' '${AGENT}' ${calls} 5` } },
+    evaluator: { strategy: 'session_completed' },
+  })
+  expect(reply.status).toBe(200)
+}
+
+async function finished(node: Serving): Promise<readonly Row[]> {
+  return vi.waitUntil(
+    async () => {
+      const { sessions } = (await (await control(node, '/tasks/t/sessions')).json()) as { readonly sessions: readonly Row[] }
+      return sessions.every(({ outcome }) => outcome !== null) ? sessions : null
+    },
+    { timeout: 60_000, interval: 50 },
+  )
+}
+
+/** The sessions whose calls reached this engine; the agent tells its session in every prompt. */
+function sessionsOf(engine: ScriptedEngine, rows: readonly Row[]): readonly string[] {
+  const bodies = engine.requests().map(({ body }) => JSON.stringify(body))
+  return rows.map(({ session_id }) => session_id).filter((id) => bodies.some((body) => body.includes(id)))
+}
+
+describe('inference servers behind the proxy pool', () => {
+  it('serves eight sessions from eight replicas, each session from one', async () => {
+    const { engines, node } = await openNode(8, 2)
+    await submit(node, 8, 4)
+    const rows = await finished(node)
+    expect(rows.map(({ outcome }) => outcome)).toEqual(Array(8).fill('completed'))
+    const holders = engines.map((engine) => sessionsOf(engine, rows))
+    // Affinity: no session was seen by two engines; balance: none of the engines was left out.
+    expect(holders.flat().toSorted()).toEqual(rows.map(({ session_id }) => session_id).toSorted())
+    expect(holders.map((sessions) => sessions.length)).toEqual(Array(8).fill(1))
+  }, 120_000)
+
+  it('serves as many sessions from one endpoint that takes two calls at a time', async () => {
+    const { engines, node } = await openNode(1, 2)
+    await submit(node, 8, 4)
+    const rows = await finished(node)
+    expect(rows.map(({ outcome }) => outcome)).toEqual(Array(8).fill('completed'))
+    // One more is the probe.
+    expect(engines[0]?.requests()).toHaveLength(8 * 4 + 1)
+  }, 120_000)
+
+  it('takes sessions elsewhere when their replica dies under them', async () => {
+    const { engines, node } = await openNode(2, 8)
+    await submit(node, 4, 40)
+    const [dying, living] = engines
+    await vi.waitUntil(() => (dying?.requests().length ?? 0) > 5, { timeout: 60_000, interval: 5 })
+    await dying?.close()
+    const rows = await finished(node)
+    expect(rows.map(({ outcome, error }) => [outcome, error])).toEqual(Array(4).fill(['completed', null]))
+    expect(living === undefined ? [] : sessionsOf(living, rows)).toHaveLength(4)
+  }, 120_000)
+})
