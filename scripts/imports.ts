@@ -1,85 +1,87 @@
-// The direction of imports inside src/: which folder may know which.
+// The direction of imports inside src/: which part may know which.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
 /**
- * For each folder of src/ the folders it may import from, itself included by default.
- * kernel ← tokens ← proxy ← actors ← main; runtime, harness, evaluators and trajectory know no actor.
+ * For each part of src/ the parts it may import from; every part knows itself. A part is a folder, one actor, or a file directly in src/.
+ * kernel ← tokens ← proxy ← actors ← main; runtime, harness, evaluators and trajectory know no actor, http knows their protocols only,
+ * and so does one actor of the others. Only those with `*` know every actor.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   kernel: [],
   tokens: ['kernel'],
-  trajectory: ['contract', 'tokens'],
   runtime: ['contract', 'kernel'],
   harness: ['contract', 'runtime'],
-  evaluators: ['contract', 'runtime', 'kernel'],
+  evaluators: ['contract', 'kernel', 'runtime'],
+  trajectory: ['contract', 'evaluators', 'kernel', 'tokens'],
   proxy: ['contract', 'kernel', 'tokens'],
-  tasks: ['contract', 'kernel', 'tokens', 'trajectory', 'evaluators'],
-  engine: ['contract', 'kernel'],
+  tasks: ['contract', 'evaluators', 'tokens', 'trajectory'],
+  engine: ['kernel'],
   http: ['contract', 'kernel', 'actors/*/protocol'],
+  actors: [],
   'actors/*': [
-    'contract',
-    'kernel',
-    'tokens',
-    'proxy',
-    'trajectory',
-    'runtime',
-    'harness',
-    'evaluators',
-    'tasks',
     'actors',
     'actors/*/protocol',
+    'contract',
+    'evaluators',
+    'harness',
+    'kernel',
+    'proxy',
+    'runtime',
+    'tasks',
+    'tokens',
+    'trajectory',
   ],
-  actors: ['contract', 'kernel'],
-  cli: ['contract', 'kernel', 'engine', 'http', 'config', 'root'],
   config: ['contract'],
+  'data-folder': ['runtime'],
+  'node-drain': ['kernel', 'actors/*/protocol'],
+  'node-setup': ['config', 'threads', 'topology'],
   threads: ['*'],
-  root: ['*'],
+  topology: ['*'],
+  main: ['*'],
+  cli: ['config', 'contract', 'engine', 'main'],
+  index: ['config', 'contract', 'evaluators', 'harness', 'kernel', 'main', 'runtime', 'trajectory'],
 }
 
 export type Violation = { readonly file: string; readonly imports: string; readonly reason: string }
 
-const IMPORT = /(?:import|export)\s+(?:type\s+)?(?:[^'"]*?\sfrom\s+)?['"](\.[^'"]+)['"]/g
+/** Static, for types only, for effect only, re-exported, and called at run time. */
+const IMPORT = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+)['"](\.[^'"]+)['"]/g
 
 /** Every import of src/ that points the wrong way. */
 export function findViolations(sourceFolder: string): readonly Violation[] {
-  const violations: Violation[] = []
-  for (const file of sourceFiles(sourceFolder)) {
-    const from = folderOf(relative(sourceFolder, file))
-    for (const match of readFileSync(file, 'utf8').matchAll(IMPORT)) {
-      const target = relative(sourceFolder, resolve(dirname(file), match[1] ?? ''))
-      if (target.startsWith('..')) {
-        violations.push({ file: relative(sourceFolder, file), imports: target, reason: 'src/ imports nothing outside itself' })
-        continue
-      }
-      const to = folderOf(target)
-      if (!isAllowed(from, to, target))
-        violations.push({ file: relative(sourceFolder, file), imports: target, reason: `${from} may not know ${to}` })
-    }
-  }
-  return violations
+  return sourceFiles(sourceFolder).flatMap((path) => {
+    const file = relative(sourceFolder, path)
+    return [...readFileSync(path, 'utf8').matchAll(IMPORT)].flatMap((match): readonly Violation[] => {
+      const imports = relative(sourceFolder, resolve(dirname(path), match[1] ?? ''))
+      const reason = reasonAgainst(file, imports)
+      return reason === null ? [] : [{ file, imports, reason }]
+    })
+  })
 }
 
-function isAllowed(from: string, to: string, target: string): boolean {
-  if (from === to) return true
-  const rules = MAY_IMPORT[from.startsWith('actors/') ? 'actors/*' : from]
-  if (rules === undefined) return false
-  if (rules.includes('*') || rules.includes(to)) return true
-  const isProtocol = to.startsWith('actors/') && target.endsWith(`${sep}protocol.ts`)
-  return isProtocol && rules.includes('actors/*/protocol')
+function reasonAgainst(file: string, imports: string): string | null {
+  if (imports.startsWith('..')) return 'src/ imports nothing outside itself'
+  const [from, to] = [partOf(file), partOf(imports)]
+  if (from === to) return null
+  const allowed = MAY_IMPORT[from.startsWith('actors/') ? 'actors/*' : from]
+  if (allowed === undefined) return `nothing is said of what ${from} may know`
+  const isProtocol = to.startsWith('actors/') && imports.endsWith(`${sep}protocol.ts`)
+  const isAllowed = allowed.includes('*') || allowed.includes(to) || (isProtocol && allowed.includes('actors/*/protocol'))
+  return isAllowed ? null : `${from} may not know ${to}`
 }
 
-/** `actors/<name>` for actors, the first folder otherwise, `root` for files directly in src/ (config.ts has its own name). */
-function folderOf(path: string): string {
-  const parts = path.split(sep)
-  if (parts.length === 1) return parts[0] === 'config.ts' ? 'config' : 'root'
-  if (parts[0] === 'actors') return parts.length === 2 ? 'actors' : `actors/${parts[1]}`
-  return parts[0] ?? 'root'
+/** `actors/<name>` for one actor; the first folder otherwise; for a file directly in src/ its name, so that config.ts is part of config/. */
+function partOf(path: string): string {
+  const [first = '', second = '', ...deeper] = path.split(sep)
+  if (second === '') return first.replace(/\.ts$/, '')
+  return first === 'actors' && deeper.length > 0 ? `actors/${second}` : first
 }
 
 function sourceFiles(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => join(entry.parentPath, entry.name))
+    .toSorted()
 }

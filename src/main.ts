@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { destination, type Logger, pino } from 'pino'
+import { checkTarget } from './actors/callback/target.ts'
 import { openTransport } from './actors/callback/transport.ts'
 import type { Config } from './config.ts'
 import type { TaskRequest } from './contract/task.ts'
@@ -160,6 +161,7 @@ async function taskChecker(
     else note(['runtime', 'backend'], checkBackend(runtime.backend))
     note(['builder'], checkBuilder(builder, builders))
     if (evaluator != null) note(['evaluator'], evaluators.check(evaluator))
+    if (request.callback_url != null) note(['callback_url'], checkTarget(request.callback_url))
     return problems
   }
 }

@@ -1,5 +1,4 @@
 // Polar's TaskResult and TaskStatus as JSON, put together from one packed result after the other.
-import type { RenderTaskResult } from '../actors/callback/actor.ts'
 import type { LedgerCommand, StoredResult } from '../actors/ledger/protocol.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
 import type { TaskStatus } from '../contract/task.ts'
@@ -39,6 +38,8 @@ export function openResultReader({ kernel, ledger, renderResult }: ResultSource)
     }
   }
 }
+
+type RenderTaskResult = (task: TaskId, status: TaskStatus, sessions: readonly SessionId[], signal: AbortSignal) => Promise<Uint8Array>
 
 /** The body of a callback; rejects when a result cannot be had, so that the delivery is tried again. */
 export function taskResultRenderer(read: ReadResult): RenderTaskResult {

@@ -145,7 +145,6 @@ describe('submit', () => {
     [{ early_stop_min_usable_sessions: 2 }, ['body', 'early_stop_min_usable_sessions'], 'value_error'],
     [{ metadata: { agent_timeout: true } }, ['body', 'metadata', 'agent_timeout'], 'value_error'],
     [{ callback_url: 'ftp://x/y' }, ['body', 'callback_url'], 'value_error'],
-    [{ callback_url: 'http://169.254.169.254/' }, ['body', 'callback_url'], 'value_error'],
     [{ runtime: { backend: 'local', prepare: [{ type: 'exec' }] } }, ['body', 'runtime', 'prepare', 0, 'command'], 'missing'],
     [{ runtime: { backend: 'local', prepare: [{ type: 'rm' }] } }, ['body', 'runtime', 'prepare', 0, 'type'], 'union_tag_invalid'],
     [{ runtime: { backend: 'local', env: { 'A B': 'x' } } }, ['body', 'runtime', 'env', 'A B'], 'value_error'],

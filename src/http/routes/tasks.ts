@@ -2,7 +2,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { checkTarget } from '../../actors/callback/target.ts'
 import type { ServerStatus, SubmitReply, TaskView } from '../../actors/rollout-server/protocol.ts'
 import { taskId } from '../../contract/ids.ts'
 import { type TaskRequest, taskRequestSchema } from '../../contract/task.ts'
@@ -93,8 +92,6 @@ function problemsOf(request: TaskRequest, { checkTask, limits }: RouteContext): 
   const problems = checkTask(request).map(
     ({ path, message }): FieldProblem => ({ loc: ['body', ...path], msg: message, type: 'value_error' }),
   )
-  const target = request.callback_url == null ? null : checkTarget(request.callback_url)
-  if (target !== null) problems.push({ loc: ['body', 'callback_url'], msg: target, type: 'value_error' })
   if (request.num_samples > limits.admittedSessions) {
     const msg = `must not exceed the ${limits.admittedSessions} sessions this node admits at a time`
     problems.push({ loc: ['body', 'num_samples'], msg, type: 'less_than_equal' })
