@@ -11,7 +11,7 @@ export type ControlClient = {
 }
 
 /** `status` 0: no answer; then `detail` says why. */
-export type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
+type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
 
 /** A token may stand in the URL, as Polar clients have it: http://polar:TOKEN@host:8080. */
 export function openControlClient(address: string, token: string | null): ControlClient {

@@ -1,5 +1,5 @@
 // What a session gives back: Polar's Trace, Trajectory and SessionResult, with token arrays typed while inside the process.
-import type { Outcome, OutcomeClass, SessionStatus, TerminalStatus } from './outcome.ts'
+import type { Outcome, OutcomeClass, TerminalStatus } from './outcome.ts'
 
 /** Polar's trace (one training row). `response_ids`, `loss_mask` and `response_logprobs` have equal length. */
 export type Trace = {
@@ -51,5 +51,3 @@ export type SessionSummary = {
   readonly usable: boolean
   readonly timing: Readonly<Record<string, number>>
 }
-
-export type LiveSession = { readonly status: SessionStatus; readonly calls: number; readonly tokens: number }

@@ -7,7 +7,7 @@ const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]
 const jsonObject = z.record(z.string(), z.unknown())
 const textMap = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be an environment variable name'), z.string())
 
-export const prepareActionSchema = z.discriminatedUnion('type', [
+const prepareActionSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('exec'),
     command: z.string().min(1),
@@ -66,9 +66,9 @@ export const agentSpecSchema = z
     path: ['harness'],
   })
 
-export const strategySpecSchema = z.object({ strategy: z.string().min(1), config: jsonObject.default({}) })
+const strategySpecSchema = z.object({ strategy: z.string().min(1), config: jsonObject.default({}) })
 
-export const evaluatorSpecSchema = z.object({
+const evaluatorSpecSchema = z.object({
   strategy: z.string().min(1),
   config: jsonObject.default({}),
   env: textMap.default({}),

@@ -22,7 +22,7 @@ export const TOKEN = 'a-token-of-the-test'
 export const GATEWAY = gatewayId('g0')
 const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
 
-export type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
+type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
 
 export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   const scheduler = openEventLoop()

@@ -8,7 +8,7 @@ import { vi } from 'vitest'
 import { openScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import { type Serving, startServing } from './polar-process.ts'
 
-export type Callback = {
+type Callback = {
   readonly task_id: string
   readonly status: string
   readonly results: readonly {

@@ -100,12 +100,6 @@ export function step(state: SandboxState, message: SandboxCommand | SandboxSigna
   }
 }
 
-export function countOf(state: SandboxState, purpose: SandboxPurpose): number {
-  let count = 0
-  for (const sandbox of state.sandboxes.values()) if (sandbox.purpose === purpose) count += 1
-  return count
-}
-
 function startSettled(state: SandboxState, message: Extract<SandboxSignal, { type: 'start-settled' }>): Step {
   const sandbox = state.sandboxes.get(message.sandbox)
   if (sandbox?.phase !== 'starting') return [state, []]

@@ -22,7 +22,7 @@ import { prepareSession } from './preparation.ts'
 import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
 import { openSession, reported, step } from './state.ts'
 
-export type SessionPeers = {
+type SessionPeers = {
   readonly gateway: Address<GatewayCommand>
   readonly rolloutServer: Address<RolloutServerCommand>
   readonly sandboxes: Address<SandboxCommand>

@@ -24,7 +24,7 @@ export type Preparation =
 export type Deadline = 'init' | 'agent' | 'first-call'
 
 /** What the session's own effects report back to it. */
-export type SessionSignal =
+type SessionSignal =
   | { readonly type: 'sandbox-started'; readonly result: Answer<Fallible<StartedSandbox>> }
   | { readonly type: 'prepared'; readonly result: Settled<Preparation> }
   | { readonly type: 'launched'; readonly result: Answer<Fallible<void>> }
