@@ -38,7 +38,7 @@ export function openCpuPool({ threads, maxQueue, maxHeapMb = DEFAULT_HEAP_MB }: 
     filename: WORKER,
     minThreads: threads,
     maxThreads: threads,
-    // Piscina does not count tasks with an abort signal against its own limit: `pending` below is the bound.
+    // Piscina does not count tasks with an abort signal against its own limit: `running` below is the bound.
     maxQueue: Number.POSITIVE_INFINITY,
     // A worker that sleeps in Atomics.wait could not answer the promises of an asynchronous task.
     atomics: 'disabled',
@@ -47,19 +47,24 @@ export function openCpuPool({ threads, maxQueue, maxHeapMb = DEFAULT_HEAP_MB }: 
   })
   // A thread that dies between tasks is replaced by piscina; one that dies in a task settles it as crashed.
   piscina.on('error', () => {})
-  let pending = 0
   let closing: Promise<void> | null = null
-  const ended = Promise.withResolvers<null>()
+  /**
+   * Ends what still runs when the threads are gone, one entry per task. A promise that all tasks were raced against would hold the answer of
+   * every one of them until the pool is closed.
+   */
+  const running = new Set<() => void>()
 
   async function run<K extends TaskName>(name: K, input: TaskInput<K>, options: RunOptions): Promise<TaskSettled<TaskOutput<K>>> {
     if (closing !== null) return failed('closed', 'the pool is closed')
-    if (pending >= threads + maxQueue) return failed('queue-full', `${threads} tasks run and ${maxQueue} wait`)
-    pending++
+    if (running.size >= threads + maxQueue) return failed('queue-full', `${threads} tasks run and ${maxQueue} wait`)
+    const ended = Promise.withResolvers<null>()
+    const end = (): void => ended.resolve(null)
+    running.add(end)
     const cut = new AbortController()
     const timer = setTimeout(() => cut.abort(), options.timeoutMs)
     try {
-      const running = piscina.run(input, { name, signal: cut.signal, transferList: [...(options.transfer ?? [])] })
-      const value: { readonly answer: TaskOutput<K> } | null = await Promise.race([running.then((answer) => ({ answer })), ended.promise])
+      const task = piscina.run(input, { name, signal: cut.signal, transferList: [...(options.transfer ?? [])] })
+      const value: { readonly answer: TaskOutput<K> } | null = await Promise.race([task.then((answer) => ({ answer })), ended.promise])
       return value === null ? failed('closed', 'the pool is closed') : { ok: true, value: value.answer }
     } catch (error) {
       if (closing !== null) return failed('closed', 'the pool is closed')
@@ -67,14 +72,16 @@ export function openCpuPool({ threads, maxQueue, maxHeapMb = DEFAULT_HEAP_MB }: 
       return failed('crashed', `${name}: ${messageOf(error)}`)
     } finally {
       clearTimeout(timer)
-      pending--
+      running.delete(end)
     }
   }
 
   return {
     run,
     close() {
-      closing ??= piscina.destroy().finally(() => ended.resolve(null))
+      closing ??= piscina.destroy().finally(() => {
+        for (const end of running) end()
+      })
       return closing
     },
   }
