@@ -1,5 +1,6 @@
 // Runs a gateway's effects: spawns session actors, tells them when a stage has room, announces demand to the rollout server.
 import type { GatewayId, SessionId } from '../../contract/ids.ts'
+import type { SessionSummary } from '../../contract/result.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Answer } from '../../kernel/ask.ts'
@@ -8,7 +9,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { ReplicaView } from '../../proxy/boundary.ts'
 import type { ResultFacts } from '../../trajectory/facts.ts'
 import { emptyResult, type Finished } from '../../trajectory/result.ts'
-import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
+import type { LedgerCommand, SettledResult } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { SandboxCommand } from '../sandbox/protocol.ts'
 import type { SessionMessage } from '../session/protocol.ts'
@@ -35,9 +36,9 @@ type Internal =
       readonly read: Extract<GatewayCommand, { type: 'read-gateway' }>
       readonly replicas: readonly ReplicaView[]
     }
-  | { readonly type: 'record-crash'; readonly spec: SessionSpec; readonly finished: Finished }
-  | { readonly type: 'crash-recorded'; readonly spec: SessionSpec; readonly finished: Finished; readonly result: Answer<Recorded> }
-  | { readonly type: 'crash-cleaned'; readonly spec: SessionSpec }
+  | { readonly type: 'settle-crash'; readonly spec: SessionSpec; readonly finished: Finished }
+  | { readonly type: 'crash-settled'; readonly spec: SessionSpec; readonly finished: Finished; readonly result: Answer<SettledResult> }
+  | { readonly type: 'report-crash'; readonly spec: SessionSpec; readonly summary: SessionSummary }
 
 type Message = GatewayCommand | Internal
 
@@ -134,36 +135,50 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
       calls: 0,
     }
     sessions.delete(spec.session)
-    recordCrash(spec, emptyResult(facts))
+    settleCrash(spec, emptyResult(facts))
   }
 
-  function recordCrash(spec: SessionSpec, finished: Finished): void {
+  /** The session may have recorded a result before it failed: then that one stands. */
+  function settleCrash(spec: SessionSpec, finished: Finished): void {
     const { session, task, attempt } = spec
     const { summary, payload } = finished
-    context.ask<LedgerCommand, Recorded>(
+    context.ask<LedgerCommand, SettledResult>(
       options.ledger,
-      (ask) => ({ type: 'record-result', session, task, attempt, summary, payload: payload.slice(0), ask }),
+      (ask) => ({ type: 'settle-result', session, task, attempt, summary, payload: payload.slice(0), ask }),
       options.teardownMs,
-      (result) => ({ type: 'crash-recorded', spec, finished, result }),
+      (result) => ({ type: 'crash-settled', spec, finished, result }),
     )
   }
 
-  function reportCrash({ spec, finished, result }: Extract<Internal, { type: 'crash-recorded' }>): void {
-    const { session, attempt } = spec
-    const isRecorded = result.ok && result.value.type === 'recorded'
-    const offer = isRecorded
-      ? context.tell(options.rolloutServer, { type: 'session-finished', session, attempt, summary: finished.summary })
-      : 'full'
-    if (offer === 'full') {
-      context.after(REOFFER_MS, isRecorded ? { type: 'crash-recorded', spec, finished, result } : { type: 'record-crash', spec, finished })
+  /** The sandboxes go before the report: a next attempt may be sent here as soon as that is told. */
+  function cleanCrash({ spec, finished, result }: Extract<Internal, { type: 'crash-settled' }>): void {
+    if (!result.ok || (result.value.type === 'refused' && result.value.reason === 'full')) {
+      context.after(REOFFER_MS, { type: 'settle-crash', spec, finished })
       return
     }
+    const { session, attempt } = spec
+    // A conflict: the task has ended without this session, and whoever is told will not be listening.
+    const summary = result.value.type === 'settled' ? result.value.summary : finished.summary
     context.ask<SandboxCommand, void>(
       options.sandboxes,
       (ask) => ({ type: 'stop-attempt', session, attempt, ask }),
       options.teardownMs,
-      () => ({ type: 'crash-cleaned', spec }),
+      () => ({ type: 'report-crash', spec, summary }),
     )
+  }
+
+  function reportCrash(message: Extract<Internal, { type: 'report-crash' }>): void {
+    const { session, attempt } = message.spec
+    const { summary } = message
+    const offer = context.tell(options.rolloutServer, { type: 'session-finished', session, attempt, summary })
+    if (offer === 'full') context.after(REOFFER_MS, message)
+    else advance({ type: 'session-closed', session })
+  }
+
+  function advance(message: Parameters<typeof step>[1]): void {
+    const [next, effects] = step(state, message, context.clock.nowMs())
+    state = next
+    for (const effect of effects) perform(effect)
   }
 
   return {
@@ -176,14 +191,14 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         case 'session-crashed':
           bury(message.actor, message.error)
           return
-        case 'record-crash':
-          recordCrash(message.spec, message.finished)
+        case 'settle-crash':
+          settleCrash(message.spec, message.finished)
           return
-        case 'crash-recorded':
+        case 'crash-settled':
+          cleanCrash(message)
+          return
+        case 'report-crash':
           reportCrash(message)
-          return
-        case 'crash-cleaned':
-          context.tell(context.self, { type: 'session-closed', session: message.spec.session })
           return
         case 'read-gateway':
           context.pipe(
@@ -197,11 +212,8 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         case 'reoffer-demand':
           announceDemand(0)
           return
-        default: {
-          const [next, effects] = step(state, message, context.clock.nowMs())
-          state = next
-          for (const effect of effects) perform(effect)
-        }
+        default:
+          advance(message)
       }
     },
   }
