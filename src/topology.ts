@@ -97,7 +97,12 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     const id = gatewaySetup.gateway
     gateways.push(
       superviseThread<GatewayBoot, GatewayReady>({
-        spec: { id: threadId(`gateway/${id}`), url: moduleBeside('./threads/gateway-worker', import.meta.url), peers: 2 },
+        spec: {
+          id: threadId(`gateway/${id}`),
+          url: moduleBeside('./threads/gateway-worker', import.meta.url),
+          peers: 2,
+          deadlinesMs: { drain: setup.drainMs + STOP_DEADLINE_MS },
+        },
         scheduler,
         watch: { everyMs: WATCH_EVERY_MS },
         async start(thread: Thread<GatewayBoot, GatewayReady>) {
@@ -148,8 +153,11 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         // Sessions first: one that saw its sandbox go would take that for its agent's end. Whoever wants them to end by themselves drains.
         await Promise.all(
           gateways.map(async (gateway) => {
-            await gateway.thread.stop()
-            await gateway.close()
+            const stopped = await gateway.thread.stop()
+            const closed = gateway.close()
+            // A thread that does not answer would not drain either, for as long as sessions may take.
+            if (!stopped.ok) await gateway.thread.terminate()
+            await closed
           }),
         )
         await abandonSandboxes(kernel, control, outside)
