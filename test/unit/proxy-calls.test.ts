@@ -94,6 +94,15 @@ describe('an answered call', () => {
     expect(sink.status()).toBe(200)
   })
 
+  it.each(['v7', 7, undefined])('is stamped with the weights it ran under, as far as the engine says: %s', async (version) => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    await proxy.chat(door)
+    proxy.generations[0]?.answer({ extra: version === undefined ? {} : { metadata: { weight_version: version } } })
+    await proxy.settle()
+    expect((await door.seal()).calls[0]?.weightVersion).toBe(version === undefined ? null : String(version))
+  })
+
   it('is withheld when the ledger refuses its record', async () => {
     const proxy = openProxy({ recordCall: async () => false })
     const door = proxy.openDoor()
