@@ -121,6 +121,14 @@ function runningMachine(evaluator?: unknown): Machine {
 }
 
 const opened: SessionMessage = { type: 'call-opened', call: 'c' as never, sequence: 1 }
+const overflowed: Extract<SessionMessage, { type: 'call-closed' }> = {
+  type: 'call-closed',
+  call: 'c' as never,
+  status: 'failed',
+  promptTokens: 0,
+  sampledTokens: 0,
+  contextExhausted: true,
+}
 const ended = (end: AgentEnded): SessionMessage => ({ type: 'process-ended', sandbox: sandbox.sandbox, ended: end })
 
 describe('the outcome of a session', () => {
@@ -156,15 +164,18 @@ describe('the outcome of a session', () => {
       'context_exhausted',
       (session) => {
         session.send(opened)
-        session.send({
-          type: 'call-closed',
-          call: 'c' as never,
-          status: 'failed',
-          promptTokens: 0,
-          sampledTokens: 0,
-          contextExhausted: true,
-        })
+        session.send(overflowed)
         session.send(ended(exited(1)))
+      },
+    ],
+    [
+      'context exhausted, compacted and finished',
+      'completed',
+      (session) => {
+        session.send(opened)
+        session.send(overflowed)
+        session.send({ ...overflowed, status: 'ok', contextExhausted: false })
+        session.send(ended(exited(0)))
       },
     ],
     [

@@ -99,7 +99,8 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
         {
           ...state,
           tokens: state.tokens + message.sampledTokens,
-          contextExhausted: state.contextExhausted || message.contextExhausted,
+          // An agent that made room and was answered again has got over it.
+          contextExhausted: message.contextExhausted || (state.contextExhausted && message.status !== 'ok'),
         },
         [],
       ]
