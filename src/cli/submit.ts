@@ -51,7 +51,7 @@ async function follow(client: ControlClient, id: string, options: SubmitOptions)
       const row = await readTask(client, id)
       if (row === null) return endWith(EXIT.unreachable, `task ${id} can no longer be read at ${client.url}`)
       if (ENDED.has(row.status)) return await report(client, id, row.status, options)
-      await Promise.race([news.changed(), pause(options.pollInterval * 1000)])
+      await newsWithin(news, options.pollInterval * 1000)
     }
   } finally {
     stop.abort()
@@ -129,4 +129,10 @@ function say(options: { readonly json?: boolean }, record: Readonly<Record<strin
   process.stdout.write(`${options.json === true ? JSON.stringify(record) : line}\n`)
 }
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref())
+/** The timer holds the process open: without events nothing else does between two looks. */
+async function newsWithin(news: { changed(): Promise<void> }, ms: number): Promise<void> {
+  const pause = Promise.withResolvers<void>()
+  const timer = setTimeout(pause.resolve, ms)
+  await Promise.race([news.changed(), pause.promise])
+  clearTimeout(timer)
+}

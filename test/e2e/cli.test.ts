@@ -89,4 +89,23 @@ describe('polar on the command line', () => {
     const results = [await runPolar('serve', '--config', control), await runPolar('serve', '--config', model)]
     for (const { code, stderr } of results) expect([code, stderr.includes(String(port))]).toEqual([1, true])
   })
+
+  it('follows a task by looking again where there are no events to follow', async () => {
+    const task = write('followed.json', '{"task_id":"t"}')
+    let looks = 0
+    const node = createServer((request, response) => {
+      const answers: { readonly [path: string]: () => unknown } = {
+        '/rollout/task/submit': () => ({ task_id: 't' }),
+        '/rollout/status': () => ({ tasks: { t: ++looks === 2 ? 'completed' : 'running' } }),
+        '/tasks/t/sessions': () => ({ sessions: [] }),
+      }
+      const answer = answers[request.url ?? '']
+      response.writeHead(answer === undefined ? 503 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(answer?.() ?? {}))
+    })
+    await new Promise<void>((listening) => node.listen(0, '127.0.0.1', listening))
+    const { port } = node.address() as AddressInfo
+    const { code, stdout } = await runPolar('submit', task, '--rollout-url', `http://127.0.0.1:${port}`, '--poll-interval', '0.1')
+    await new Promise((closed) => node.close(closed))
+    expect([code, stdout]).toEqual([0, expect.stringContaining('task t completed')])
+  })
 })
