@@ -38,6 +38,8 @@ export type LocalRuntimeOptions = {
 
 /** After a timeout a command gets this long to end by itself. */
 const TIMEOUT_GRACE_MS = 500
+/** Node fires a longer timer at once, which would end a command that has all the time in the world. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 const MAX_BACKOFF_MS = 5000
 const LABEL_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/
 const LOOPBACK = '127.0.0.1,localhost,::1'
@@ -103,7 +105,7 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
     if (!launched.ok) return launched
     const process = launched.value
     const deadline = new AbortController()
-    const timer = setTimeout(() => deadline.abort(), Math.max(0, timeoutMs))
+    const timer = setTimeout(() => deadline.abort(), Math.min(Math.max(0, timeoutMs), LONGEST_TIMEOUT_MS))
     const ended = await wait(process, deadline.signal)
     clearTimeout(timer)
     let exit: ExecResult['exit'] = ended

@@ -71,6 +71,11 @@ async function untilFile(sandbox: SandboxRef, name: string): Promise<string> {
 }
 
 describe('exit status', () => {
+  it('is that of a command with more time than a timer can hold', async () => {
+    const { exit } = await run(await sandboxOf(), 'sleep 0.05; exit 3', 2 ** 31)
+    expect(exit).toEqual({ type: 'exited', code: 3 })
+  })
+
   it.each([
     ['exit 0', { type: 'exited', code: 0 }],
     ['exit 1', { type: 'exited', code: 1 }],
