@@ -9,7 +9,7 @@ import type { Evaluation, EvaluationContext, EvaluatorSandbox } from '../../src/
 import { createEvaluators } from '../../src/evaluators/registry.ts'
 import { openLocalRuntime } from '../../src/runtime/local.ts'
 import type { Runtime, SandboxRef } from '../../src/runtime/runtime.ts'
-import { realClock, seededRandom, unwrap } from '../support/runtime-fixture.ts'
+import { countedRandom, realClock, unwrap } from '../support/runtime-fixture.ts'
 
 // The same repository in every sandbox. `SEEN` prints one line per file, so that the expected map is the tree itself.
 const MAKE_REPOSITORY = `
@@ -43,7 +43,7 @@ beforeAll(async () => {
     maxOutputBytes: 1024 * 1024,
     path: process.env.PATH ?? '',
     clock: realClock,
-    random: seededRandom(),
+    random: countedRandom(),
   })
 })
 beforeAll(async () => {

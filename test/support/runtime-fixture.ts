@@ -4,20 +4,15 @@ import type { Fallible } from '../../src/runtime/runtime.ts'
 
 export const realClock: Clock = { nowMs: () => performance.now(), wallMs: () => Date.now() }
 
-/** Every id differs and every run gives the same ids. */
-export function seededRandom(): Random {
+/** Every id differs, also from those of test processes beside this one: a sandbox's processes are found, and ended, by its id. */
+export function countedRandom(): Random {
   let count = 0
-  return {
-    next: () => 0.5,
-    hex: (bytes) => {
-      count += 1
-      return count.toString(16).padStart(bytes * 2, '0')
-    },
-    uuid: () => {
-      count += 1
-      return `00000000-0000-4000-8000-${count.toString(16).padStart(12, '0')}`
-    },
+  const digits = (length: number): string => {
+    count += 1
+    const own = process.pid.toString(16)
+    return own + count.toString(16).padStart(length - own.length, '0')
   }
+  return { next: () => 0.5, hex: (bytes) => digits(bytes * 2), uuid: () => `00000000-0000-4000-8000-${digits(12)}` }
 }
 
 export function unwrap<T>(result: Fallible<T>): T {

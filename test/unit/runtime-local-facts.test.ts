@@ -5,12 +5,12 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { openRuntimes } from '../../src/runtime/registry.ts'
 import { folderOf, isUnder } from '../../src/runtime/sandbox-folder.ts'
 import { parseStatus } from '../../src/runtime/supervisor.ts'
-import { realClock, seededRandom, unwrap } from '../support/runtime-fixture.ts'
+import { countedRandom, realClock, unwrap } from '../support/runtime-fixture.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'polar-facts-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 const runtimes = openRuntimes({
-  local: { root, uploadRoots: [], maxOutputBytes: 1024, path: '/usr/bin:/bin', clock: realClock, random: seededRandom() },
+  local: { root, uploadRoots: [], maxOutputBytes: 1024, path: '/usr/bin:/bin', clock: realClock, random: countedRandom() },
 })
 
 it.each([
