@@ -65,6 +65,7 @@ export class ServerWorld {
   /** How gateways answer `tell`, unless a test says otherwise. */
   offer: (gateway: GatewayId, what: 'open-session' | 'cancel-session') => 'accepted' | 'full' | 'stopped' = () => 'accepted'
   #asks = 0
+  #starts = 0
   #uuids = 0
 
   constructor(limits: Partial<ServerLimits> = {}) {
@@ -151,7 +152,8 @@ export class ServerWorld {
     const gateway = gatewayId(name)
     this.held.set(gateway, new Map())
     this.credit.set(gateway, 0)
-    const address = { thread: threadId(name), incarnation: 1, actor: 1, share: 64 }
+    this.#starts += 1
+    const address = { thread: threadId(name), incarnation: this.#starts, actor: 1, share: 64 }
     this.send({ type: 'gateway-started', gateway, address, url: `http://127.0.0.1/gateways/${name}`, limits: GATEWAY_LIMITS })
     if (demand > 0) this.demand(gateway, demand)
     return gateway

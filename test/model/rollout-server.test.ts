@@ -44,6 +44,8 @@ function command(name: string, run: (world: ServerWorld, model: { submitted: num
     check: () => true,
     run: (model, world) => {
       run(world, model)
+      // A gateway that answered `stopped` is given up in the next turn.
+      world.advance(0)
       checkCounters(world, model.submitted)
     },
     toString: () => name,

@@ -206,6 +206,17 @@ describe('attempts', () => {
     expect(sessionsOf(world, 't')[0]).toMatchObject({ summary: { outcome: 'completed', reward: 1 } })
   })
 
+  it('do not count what never reached a gateway that had stopped', () => {
+    const world = new ServerWorld()
+    world.startGateway('g0', 3)
+    world.offer = () => 'stopped'
+    world.accept(request('t', { num_samples: 3 }))
+    world.offer = () => 'accepted'
+    world.advance(1)
+    world.startGateway('g1', 3)
+    expect(world.opened.map(({ spec }) => spec.attempt)).toEqual([1, 1, 1])
+  })
+
   it('take no result from one that was given up, told late by a gateway that was thought lost', () => {
     const { world, gateway, sessions } = running({}, { maxAttempts: 2 })
     const session = sessions[0]!

@@ -47,6 +47,22 @@ export function loseGateway(turn: Turn, id: GatewayId) {
   }
 }
 
+/**
+ * A stopped gateway took its sessions with it; its supervisor may or may not have said so yet. What was sent to it in this same turn never
+ * left and must not count as an attempt, so each of those refusals is heard before the gateway is given up.
+ */
+function suspectGateway(turn: Turn, id: GatewayId) {
+  const gateway = turn.state.gateways.get(id)
+  if (gateway === undefined) return
+  const { incarnation } = gateway.address
+  turn.effects.push({ type: 'after', delayMs: 0, message: { type: 'gateway-stopped', gateway: id, incarnation } })
+}
+
+/** The next incarnation may have started meanwhile. */
+export function stopGateway(turn: Turn, id: GatewayId, incarnation: number) {
+  if (turn.state.gateways.get(id)?.address.incarnation === incarnation) loseGateway(turn, id)
+}
+
 export function addDemand(turn: Turn, id: GatewayId, slots: number) {
   const gateway = turn.state.gateways.get(id)
   if (gateway?.healthy !== true) return
@@ -74,15 +90,14 @@ export function dispatchRefused(turn: Turn, refusal: Extract<RolloutServerSignal
   const stop = holding.entry.stop ?? (turn.state.admission === 'stopped' ? 'node is stopping' : null)
   if (stop === null) putBack(turn, holding, holding.entry.attempt)
   else endWithoutReport(turn, holding, stop)
-  // A stopped gateway took its sessions with it; its supervisor may or may not have said so yet.
-  if (refusal.offer === 'stopped') return loseGateway(turn, refusal.gateway)
+  if (refusal.offer === 'stopped') return suspectGateway(turn, refusal.gateway)
   turn.effects.push({ type: 'after', delayMs: GATEWAY_REST_MS, message: { type: 'gateway-rested', gateway: refusal.gateway } })
 }
 
 export function cancelRefused(turn: Turn, refusal: Extract<RolloutServerSignal, { readonly type: 'cancel-refused' }>) {
   const holding = findDispatched(turn.state, refusal.session)
   if (holding === null || holding.entry.attempt !== refusal.attempt || holding.entry.gateway !== refusal.gateway) return
-  if (refusal.offer === 'stopped') return loseGateway(turn, refusal.gateway)
+  if (refusal.offer === 'stopped') return suspectGateway(turn, refusal.gateway)
   const { session, attempt } = refusal
   turn.effects.push({ type: 'after', delayMs: CANCEL_AGAIN_MS, message: { type: 'cancel-again', session, attempt } })
 }

@@ -147,6 +147,8 @@ export type RolloutServerSignal =
       readonly offer: 'full' | 'stopped'
     }
   | { readonly type: 'gateway-rested'; readonly gateway: GatewayId }
+  /** It answered `stopped`; told when whatever else was sent to it in the same turn has been answered too. */
+  | { readonly type: 'gateway-stopped'; readonly gateway: GatewayId; readonly incarnation: number }
   | {
       readonly type: 'cancel-refused'
       readonly session: SessionId

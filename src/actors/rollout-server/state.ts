@@ -11,6 +11,7 @@ import {
   loseGateway,
   releaseGateway,
   startGateway,
+  stopGateway,
 } from './dispatch.ts'
 import {
   answerIfDelivered,
@@ -67,6 +68,8 @@ function handle(turn: Turn, message: ServerMessage) {
       return loseGateway(turn, message.gateway)
     case 'gateway-rested':
       return releaseGateway(turn, message.gateway)
+    case 'gateway-stopped':
+      return stopGateway(turn, message.gateway, message.incarnation)
     case 'demand':
       return addDemand(turn, message.gateway, message.slots)
     case 'dispatch-refused':
