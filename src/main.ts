@@ -28,6 +28,8 @@ export type RunningNode = {
   /** True when the token was made by this start: nobody has seen it yet. */
   readonly isTokenNew: boolean
   readonly node: PolarNode
+  /** Resolves with the reason when the node can no longer do its work; then only `close` is left. */
+  readonly failed: Promise<string>
   /** What its start found, for the operator. */
   readonly notes: readonly string[]
   /** Ends every session first, in numbered steps. */
@@ -126,6 +128,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
         token: token.token,
         isTokenNew: token.source === 'created',
         node,
+        failed: node.failed,
         notes,
         drain: (begun) => node.drain(begun),
         async close() {

@@ -40,6 +40,8 @@ export type PolarNode = ControlActors & {
   /** The model port of each gateway, as bound. */
   readonly modelPorts: ReadonlyMap<GatewayId, number>
   readGateway(gateway: GatewayId): Promise<GatewaySnapshot | null>
+  /** Resolves with the reason when the node can no longer do its work: an actor that all need has ended, or no gateway is left. */
+  readonly failed: Promise<string>
   /** Numbered: no new task, every session to its end, every result to its trainer. Idempotent. */
   drain(begun?: StepBegun): Promise<DrainReport>
   /** Stops every sandbox, thread and actor, whatever still runs. Idempotent. */
@@ -58,6 +60,7 @@ export type InlineNode = PolarNode & {
 const CONTROL = threadId('control')
 const LEDGER = threadId('ledger')
 const READ_DEADLINE_MS = 5_000
+const REOFFER_MS = 50
 const STOP_DEADLINE_MS = 30_000
 /** A thread that leaves a question unanswered for as long as `stats` may take is looked for this often. */
 const WATCH_EVERY_MS = 5_000
@@ -69,6 +72,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const addresses = new Map<GatewayId, Address<GatewayCommand>>()
   const modelPorts = new Map<GatewayId, number>()
   const failures: string[] = []
+  const end = watchControl(kernel)
   const gateways: Supervisor<GatewayBoot, GatewayReady>[] = []
 
   let ledger: Address<LedgerCommand> | null = null
@@ -76,14 +80,18 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     spec: { id: LEDGER, url: moduleBeside('./threads/ledger-worker', import.meta.url), peers: setup.gateways.length + 1 },
     scheduler,
     async start(thread) {
-      await joinKernel(kernel, thread)
+      if (!(await joinKernel(kernel, thread))) throw failed(failures, 'the ledger thread took no port')
       const booted = await thread.boot(setup.ledger)
       if (!booted.ok) throw failed(failures, `the ledger thread did not boot: ${booted.message}`)
       ledger = booted.value
     },
     // An in-memory ledger that died took the truth with it: nothing may go on as if it had not.
     restarts: { max: 0, withinMs: 1 },
-    onLost: (exit) => outside.log('ledger-lost', { error: exit.error?.message ?? `exit code ${exit.code}` }),
+    onLost(exit) {
+      const error = exit.error?.message ?? `exit code ${exit.code}`
+      outside.log('ledger-lost', { error })
+      end.fail(`the ledger is lost: ${error}`)
+    },
   })
   if (!(await ledgerSupervisor.started) || ledger === null) {
     await kernel.close()
@@ -106,8 +114,8 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         scheduler,
         watch: { everyMs: WATCH_EVERY_MS },
         async start(thread: Thread<GatewayBoot, GatewayReady>) {
-          await joinKernel(kernel, thread)
-          await joinThreads(thread, ledgerSupervisor.thread)
+          const isJoined = (await joinKernel(kernel, thread)) && (await joinThreads(thread, ledgerSupervisor.thread))
+          if (!isJoined) throw failed(failures, `the thread of gateway ${id} took no port`)
           const booted = await thread.boot({ setup: gatewaySetup, peers, drainMs: setup.drainMs })
           if (!booted.ok) throw failed(failures, `gateway ${id} did not boot: ${booted.message}`)
           addresses.set(id, booted.value.address)
@@ -117,8 +125,11 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         onLost(exit) {
           outside.log('gateway-lost', { gateway: id, error: exit.error?.message ?? `exit code ${exit.code}` })
           addresses.delete(id)
-          void kernel.tell(control.sandboxes, { type: 'gateway-lost', gateway: id })
-          void kernel.tell(control.rolloutServer, { type: 'gateway-lost', gateway: id })
+          tellUntilTaken(kernel, control.sandboxes, { type: 'gateway-lost', gateway: id })
+          tellUntilTaken(kernel, control.rolloutServer, { type: 'gateway-lost', gateway: id })
+        },
+        onPhase() {
+          if (gateways.length > 0 && gateways.every((gateway) => gateway.phase === 'failed')) end.fail('no gateway is left')
         },
       }),
     )
@@ -146,6 +157,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     kernel,
     ledger: ledgerAddress,
     modelPorts,
+    failed: end.failed,
     readGateway: (gateway) => readGateway(kernel, addresses.get(gateway)),
     drain: (begun) => drain.run(begun),
     close() {
@@ -193,6 +205,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       report: (actor, error) => outside.log('actor-threw', { thread, actor, error: error.stack ?? error.message }),
     })
   const kernel = kernelOf('control', setup.gateways.length + 1)
+  const end = watchControl(kernel)
   const ledgerKernel = kernelOf('ledger', setup.gateways.length + 1)
   connect(scheduler, kernel, ledgerKernel)
   const ledger = openLedgerThread(ledgerKernel, setup.ledger)
@@ -212,7 +225,10 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     const thread = await openGatewayThread(own, gatewaySetup, peers, {
       ...outside.gateway(gatewaySetup),
       log: outside.log,
-      failed: (actor) => outside.log('gateway-failed', { gateway: id, actor }),
+      failed(actor) {
+        outside.log('gateway-failed', { gateway: id, actor })
+        end.fail(`${actor} of gateway ${id} has failed`)
+      },
     })
     threads.set(id, thread)
     announce(kernel, control, gatewaySetup, thread)
@@ -220,8 +236,8 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       for (const wire of wires) wire.cut()
       await thread.close()
       if (closing !== null) return
-      kernel.tell(control.sandboxes, { type: 'gateway-lost', gateway: id })
-      kernel.tell(control.rolloutServer, { type: 'gateway-lost', gateway: id })
+      tellUntilTaken(kernel, control.sandboxes, { type: 'gateway-lost', gateway: id })
+      tellUntilTaken(kernel, control.rolloutServer, { type: 'gateway-lost', gateway: id })
       await begin(gatewaySetup, incarnation + 1)
     })
   }
@@ -246,6 +262,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     ...control,
     kernel,
     kernels,
+    failed: end.failed,
     gateways: threads,
     ledger,
     modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
@@ -282,7 +299,7 @@ function announce(
   setup: GatewaySetup,
   ready: { readonly address: Address<GatewayCommand>; readonly modelPort: number },
 ): void {
-  kernel.tell(control.rolloutServer, {
+  tellUntilTaken(kernel, control.rolloutServer, {
     type: 'gateway-started',
     gateway: setup.gateway,
     address: ready.address,
@@ -302,6 +319,20 @@ async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | un
   if (address === undefined) return null
   const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), READ_DEADLINE_MS)
   return answer.ok ? answer.value : null
+}
+
+/** What the owner of a lost thread has to say must arrive: a full mailbox only delays it. */
+function tellUntilTaken<M>(kernel: Kernel, to: Address<M>, message: M): void {
+  if (kernel.tell(to, message) === 'full') kernel.scheduler.after(REOFFER_MS, () => tellUntilTaken(kernel, to, message))
+}
+
+/** The control thread's actors are permanent: one that ended cannot be replaced without what it knew. */
+function watchControl(kernel: Kernel): { readonly failed: Promise<string>; fail(reason: string): void } {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  kernel.onExit((exit) => {
+    if (exit.reason === 'crashed') resolve(`${exit.name} has failed: ${exit.error?.message ?? 'unknown'}`)
+  })
+  return { failed: promise, fail: resolve }
 }
 
 function failed(failures: string[], problem: string): Error {

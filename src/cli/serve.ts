@@ -45,10 +45,15 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   say({ event: 'ready' }, 'ready')
 
   const nextSignal = hearSignals()
-  const signal = await nextSignal()
+  const failure = running.failed.then((reason) => ({ reason }))
+  const signal = await Promise.race([nextSignal(), failure])
+  if (typeof signal === 'object') {
+    await running.close()
+    return endWith(EXIT.failed, signal.reason)
+  }
   say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
   const begun = (step: number, name: string): void => say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name} …`)
-  const report = await Promise.race([running.drain(begun), nextSignal().then(() => null)])
+  const report = await Promise.race([running.drain(begun), nextSignal().then(() => null), failure.then(() => null)])
   for (const step of report?.steps ?? []) {
     say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? `done in ${Math.round(step.ms)} ms` : step.error}`)
   }
