@@ -65,6 +65,16 @@ describe('a node on real threads', () => {
     },
     60_000,
   )
+
+  it('says so when an actor that all need has ended, and still closes', async () => {
+    bench = await openTestNode()
+    const { node } = bench
+    // No type knows this message, so the actor throws: as good a bug as any.
+    node.kernel.tell(node.rolloutServer, { type: 'nonsense' } as never)
+    expect(await node.failed).toContain('rollout-server has failed')
+    await node.close()
+    expect(bench.processes()).toEqual([])
+  }, 60_000)
 })
 
 type Row = { readonly response_ids: readonly number[]; readonly loss_mask: readonly number[] }
