@@ -207,6 +207,21 @@ describe('the outcome of a session', () => {
     expect([cancelled.count('evaluate'), timedOut.count('evaluate')]).toEqual([0, 1])
   })
 
+  it.each<[string, SessionMessage]>([
+    ['cancelled', { type: 'cancel', reason: 'cancelled by the trainer' }],
+    ['left without an answer', { type: 'evaluated', result: { ok: false, error: 'deadline' } }],
+  ])('withdraws an evaluation when it is %s', (_, end) => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== 'evaluating') session.send(session.open.shift() as SessionMessage)
+    session.open.length = 0
+    session.send(end)
+    expect(session.count('withdraw-evaluation')).toBe(1)
+    session.settle()
+    expect(session.state.phase).toBe('closed')
+  })
+
   it('kills the agent’s tree before anything is sealed or graded, also after a clean exit', () => {
     const session = runningMachine()
     session.send(opened)

@@ -211,6 +211,68 @@ describe('the evaluator', () => {
     await world.advance(0)
     expect(second.read()?.ok).toBe(true)
   })
+
+  it.each<[string, (kernel: Kernel, evaluator: Address<EvaluatorCommand>) => void, number]>([
+    ['timed out', () => {}, 1_000],
+    ['was withdrawn', (kernel, evaluator) => kernel.tell(evaluator, { type: 'withdraw-evaluation', session: SESSION, attempt: 1 }), 0],
+  ])('starts no grader for an evaluation that %s', async (_, end, ms) => {
+    const bench = openBench()
+    const { world, kernel } = bench
+    const thinking = Promise.withResolvers<void>()
+    const evaluator = kernel.spawn(
+      evaluatorActor({
+        kernel,
+        sandboxes: bench.host,
+        evaluators: {
+          names: [],
+          check: () => null,
+          async evaluate({ freshSandbox }) {
+            await thinking.promise
+            const fresh = await freshSandbox()
+            return { type: 'failed', error: fresh.ok ? 'started' : fresh.error.detail, log: '' }
+          },
+        },
+        maxRunning: 1,
+        teardownMs: 50,
+      }),
+    )
+    evaluate(kernel, evaluator, 1)
+    await world.advance(0)
+    end(kernel, evaluator)
+    await world.advance(ms)
+    thinking.resolve()
+    await world.advance(0)
+    expect(bench.log).toEqual([])
+  })
+
+  it('never begins what was withdrawn while it waited for a place', async () => {
+    const bench = openBench()
+    const { world, kernel } = bench
+    const begun: Promise<unknown>[] = []
+    const evaluator = kernel.spawn(
+      evaluatorActor({
+        kernel,
+        sandboxes: bench.host,
+        evaluators: {
+          names: [],
+          check: () => null,
+          evaluate({ freshSandbox }) {
+            begun.push(freshSandbox())
+            return new Promise(() => {})
+          },
+        },
+        maxRunning: 1,
+        teardownMs: 50,
+      }),
+    )
+    for (const attempt of [1, 2, 3]) evaluate(kernel, evaluator, attempt)
+    kernel.tell(evaluator, { type: 'withdraw-evaluation', session: SESSION, attempt: 2 })
+    await world.advance(1_000)
+    bench.starts.shift()?.()
+    await world.advance(100)
+    expect(begun).toHaveLength(2)
+    expect(bench.log).toEqual(['start box-1', 'stop box-1', 'start box-2'])
+  })
 })
 
 function evaluate(kernel: Kernel, evaluator: Address<EvaluatorCommand>, attempt: number) {

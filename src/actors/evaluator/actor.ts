@@ -8,7 +8,7 @@ import type { Ask } from '../../kernel/ask.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ExecResult, Fallible } from '../../runtime/runtime.ts'
 import type { SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
-import type { EvaluatorCommand, EvaluatorReply } from './protocol.ts'
+import type { Evaluate, EvaluatorReply } from './protocol.ts'
 import { type EvaluatorMessage, openEvaluator, step } from './state.ts'
 
 export type EvaluatorOptions = {
@@ -30,17 +30,23 @@ export function evaluatorActor(options: EvaluatorOptions): ActorSpec<EvaluatorMe
 
 function createReceiver(context: ActorContext<EvaluatorMessage>, options: EvaluatorOptions): Receiver<EvaluatorMessage> {
   let state = openEvaluator(options.maxRunning)
+  const running = new Map<string, AbortController>()
+  const nameOf = ({ session, attempt }: Pick<Evaluate, 'session' | 'attempt'>): string => `${session}.${attempt}`
   return {
     receive(message): void {
       const [next, start] = step(state, message)
       state = next
+      if (message.type === 'withdraw-evaluation') running.get(nameOf(message))?.abort()
       if (start === null) return
+      const withdrawn = new AbortController()
+      running.set(nameOf(start), withdrawn)
       context.pipe(
         async () => {
-          context.reply(start.ask, await evaluateWithin(start, options))
+          context.reply(start.ask, await evaluateWithin(start, options, withdrawn.signal))
           await stopGraders(start, options)
         },
         (outcome) => {
+          running.delete(nameOf(start))
           if (!outcome.ok) context.reply(start.ask, { type: 'failed', error: outcome.error.message, log: outcome.error.stack ?? '' })
           return { type: 'evaluation-settled' }
         },
@@ -49,10 +55,11 @@ function createReceiver(context: ActorContext<EvaluatorMessage>, options: Evalua
   }
 }
 
-async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptions): Promise<EvaluatorReply> {
+async function evaluateWithin(command: Evaluate, options: EvaluatorOptions, withdrawn: AbortSignal): Promise<EvaluatorReply> {
   const { kernel } = options
   const deadlineMs = kernel.clock.nowMs() + command.timeoutMs
-  const host = hostOf(options, deadlineMs)
+  let isOver = false
+  const host = hostOf(options, deadlineMs, () => isOver || withdrawn.aborted)
 
   async function freshSandbox(): Promise<Fallible<EvaluatorSandbox>> {
     const started = await host<StartedSandbox>((ask) => ({
@@ -80,11 +87,11 @@ async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptio
     return { ok: true, value: sandboxView(host, sandbox, command.spec.env) }
   }
 
-  const timer = Promise.withResolvers<EvaluatorReply>()
-  const cancel = kernel.scheduler.after(command.timeoutMs, () => timer.resolve({ type: 'timed-out', timeoutMs: command.timeoutMs }))
+  const timedOut = Promise.withResolvers<EvaluatorReply>()
+  const timer = kernel.scheduler.after(command.timeoutMs, () => timedOut.resolve({ type: 'timed-out', timeoutMs: command.timeoutMs }))
   try {
     return await Promise.race([
-      timer.promise,
+      timedOut.promise,
       options.evaluators.evaluate({
         spec: command.spec,
         sessionId: command.session,
@@ -98,12 +105,13 @@ async function evaluateWithin(command: EvaluatorCommand, options: EvaluatorOptio
       }),
     ])
   } finally {
-    cancel.cancel()
+    timer.cancel()
+    isOver = true
   }
 }
 
 /** Returns when none is left, not even one that was still starting: until then the evaluation holds its place. */
-async function stopGraders({ session, attempt }: EvaluatorCommand, { kernel, sandboxes, teardownMs }: EvaluatorOptions): Promise<void> {
+async function stopGraders({ session, attempt }: Evaluate, { kernel, sandboxes, teardownMs }: EvaluatorOptions): Promise<void> {
   for (;;) {
     const stopped = await kernel.ask<SandboxCommand, void>(
       sandboxes,
@@ -118,9 +126,10 @@ async function stopGraders({ session, attempt }: EvaluatorCommand, { kernel, san
 
 type Host = <R>(make: (ask: Ask<Fallible<R>>) => SandboxCommand) => Promise<Fallible<R>>
 
-/** Every question to the sandbox host ends with the evaluation's own deadline. */
-function hostOf(options: EvaluatorOptions, deadlineMs: number): Host {
+/** Every question to the sandbox host ends with the evaluation's own deadline; none is asked for an evaluation that is over or withdrawn. */
+function hostOf(options: EvaluatorOptions, deadlineMs: number, isOver: () => boolean): Host {
   return async (make) => {
+    if (isOver()) return { ok: false, error: { code: 'timeout', detail: 'the evaluation is over' } }
     const leftMs = Math.max(1, deadlineMs - options.kernel.clock.nowMs())
     const answer = await options.kernel.ask(options.sandboxes, make, leftMs)
     if (answer.ok) return answer.value

@@ -8,7 +8,12 @@ import type { Ask } from '../../kernel/ask.ts'
 /** `timed-out`: no verdict within the budget; whatever the evaluator says later is not heard. */
 export type EvaluatorReply = Evaluation | { readonly type: 'timed-out'; readonly timeoutMs: number }
 
-export type EvaluatorCommand = {
+export type EvaluatorCommand =
+  | Evaluate
+  /** The session waits no more: whatever its evaluation does from here on is for nobody. Lost, it only costs a grader's time. */
+  | { readonly type: 'withdraw-evaluation'; readonly session: SessionId; readonly attempt: number }
+
+export type Evaluate = {
   readonly type: 'evaluate'
   readonly gateway: GatewayId
   readonly session: SessionId

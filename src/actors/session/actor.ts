@@ -178,6 +178,9 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
       case 'evaluate':
         evaluate(effect)
         return
+      case 'withdraw-evaluation':
+        context.tell(peers.evaluator, { type: 'withdraw-evaluation', session: spec.session, attempt: spec.attempt })
+        return
       case 'finish':
         finish(effect)
         return

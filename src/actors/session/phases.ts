@@ -79,6 +79,7 @@ export type SessionEffect =
       readonly exitCode: number | null
       readonly traces: number
     }
+  | { readonly type: 'withdraw-evaluation' }
   | {
       readonly type: 'finish'
       readonly payload: ArrayBuffer | null

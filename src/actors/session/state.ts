@@ -149,7 +149,8 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       const durations = { ...state.durations, eval_ms: nowMs - (state.marks.evaluateBegan ?? nowMs) }
       const evaluation = result.ok && result.value.type !== 'timed-out' ? result.value : null
       const verdict = overridden(state, afterEvaluation(state, result))
-      return finish({ ...state, durations, verdict }, state.payload, evaluation, nowMs)
+      const finished = finish({ ...state, durations, verdict }, state.payload, evaluation, nowMs)
+      return result.ok ? finished : prefixed({ type: 'withdraw-evaluation' }, finished)
     }
     case 'finished': {
       if (state.phase !== 'finishing') return [state, []]
@@ -252,7 +253,7 @@ function cancel(state: SessionState, reason: CancelReason, nowMs: number): Sessi
     case 'running':
       return leaveRun({ ...state, cancelled: reason }, verdict, null, nowMs)
     case 'evaluating':
-      return finish({ ...state, verdict, cancelled: reason }, state.payload, null, nowMs)
+      return prefixed({ type: 'withdraw-evaluation' }, finish({ ...state, verdict, cancelled: reason }, state.payload, null, nowMs))
     case 'killing':
     case 'sealing':
     case 'post-run-queued':
