@@ -11,14 +11,18 @@ const START_MS = 60_000
 
 export type Running = { stop(): Promise<void> }
 
-export async function startEngine(script: string): Promise<Running & { readonly url: string }> {
+export async function startEngine(script: string, interrupted: AbortSignal): Promise<Running & { readonly url: string }> {
   const child = run(['engine', '--scripted', '--script', script, '--port', '0', '--model', 'demo-policy', '--ms-per-token', '2'])
-  const url = await firstMatch(child, (line) => /(http:\/\/\S+)/.exec(line)?.[1] ?? null)
-  return { url, stop: () => stop(child) }
+  const url = await firstMatch(child, interrupted, (line) => /(http:\/\/\S+)/.exec(line)?.[1] ?? null)
+  return { url, stop: () => stop(child, interrupted) }
 }
 
 /** A node with its data in `folder`, taking free ports. */
-export async function startNode(folder: string, engineUrl: string): Promise<Running & { readonly url: string; readonly token: string }> {
+export async function startNode(
+  folder: string,
+  engineUrl: string,
+  interrupted: AbortSignal,
+): Promise<Running & { readonly url: string; readonly token: string }> {
   const config = join(folder, 'polar.yaml')
   writeFileSync(
     config,
@@ -30,21 +34,22 @@ export async function startNode(folder: string, engineUrl: string): Promise<Runn
   )
   const child = run(['serve', '--json', '--config', config])
   const found: { url?: string; token?: string } = {}
-  await firstMatch(child, (line) => {
+  await firstMatch(child, interrupted, (line) => {
     const event = line.startsWith('{') ? (JSON.parse(line) as Readonly<Record<string, string>>) : {} // the command's own JSON lines
     if (event.event === 'control' && event.url !== undefined) found.url = event.url
     if (event.event === 'token' && event.token !== undefined) found.token = event.token
     return event.event === 'ready' ? line : null
   })
   if (found.url === undefined || found.token === undefined) throw new Error('the node did not say where it listens')
-  return { url: found.url, token: found.token, stop: () => stop(child) }
+  return { url: found.url, token: found.token, stop: () => stop(child, interrupted) }
 }
 
 function run(args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [polar, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
 }
 
-async function firstMatch(child: ChildProcess, find: (line: string) => string | null): Promise<string> {
+/** What `find` makes of the first line it accepts. A process that does not say it is stopped. */
+async function firstMatch(child: ChildProcess, interrupted: AbortSignal, find: (line: string) => string | null): Promise<string> {
   const { stdout, stderr } = child
   if (stdout === null || stderr === null) throw new Error('the process has no output')
   let complaints = ''
@@ -52,26 +57,35 @@ async function firstMatch(child: ChildProcess, find: (line: string) => string | 
     complaints = (complaints + text).slice(-2_000)
   })
   const lines = createInterface({ input: stdout })
-  return new Promise((settle, reject) => {
-    const timer = setTimeout(() => reject(new Error(`not ready after ${START_MS} ms: ${complaints}`)), START_MS)
-    lines.on('line', (line) => {
-      const found = find(line)
-      if (found === null) return
-      clearTimeout(timer)
-      settle(found)
-    })
-    child.once('exit', (code) => {
-      clearTimeout(timer)
-      reject(new Error(`ended with exit code ${code}: ${complaints}`))
-    })
+  const { promise, resolve: settle, reject } = Promise.withResolvers<string>()
+  const timer = setTimeout(() => reject(new Error(`not ready after ${START_MS} ms: ${complaints}`)), START_MS)
+  const giveUp = (): void => reject(interrupted.reason)
+  if (interrupted.aborted) giveUp()
+  interrupted.addEventListener('abort', giveUp)
+  lines.on('line', (line) => {
+    const found = find(line)
+    if (found !== null) settle(found)
   })
+  child.once('exit', (code) => reject(interrupted.reason ?? new Error(`ended with exit code ${code}: ${complaints}`)))
+  try {
+    return await promise
+  } catch (error) {
+    await stop(child, interrupted)
+    throw error
+  } finally {
+    clearTimeout(timer)
+    interrupted.removeEventListener('abort', giveUp)
+  }
 }
 
-async function stop(child: ChildProcess): Promise<void> {
+/** A node that is told to stop again does not wait for its running sessions: nobody does after an interruption. */
+async function stop(child: ChildProcess, interrupted: AbortSignal): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const gone = once(child, 'exit')
   child.kill('SIGTERM')
+  const hurry = setInterval(() => (interrupted.aborted ? child.kill('SIGTERM') : null), 300)
   const killer = setTimeout(() => child.kill('SIGKILL'), 30_000)
   await gone
+  clearInterval(hurry)
   clearTimeout(killer)
 }

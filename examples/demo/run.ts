@@ -2,27 +2,53 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { ensureAgent } from '../../scripts/agents.ts'
 import { openControlClient } from '../../src/cli/control-client.ts'
 import { loadQwen } from '../../src/engine/scripted/qwen.ts'
 import { openListener, type TaskResult, type Trace } from './listener.ts'
 import { startEngine, startNode } from './processes.ts'
 
-const isJson = process.argv.includes('--json')
 const DEADLINE_MS = 110_000
 const here = import.meta.dirname
+const isJson = readIsJson()
+/** Aborted when the user, or whoever reads the output, goes away in the middle: what was started is stopped all the same. */
+const interrupted = new AbortController()
 
 const say = (line: string): void => void (isJson ? null : process.stdout.write(`${line}\n`))
 const emit = (record: Readonly<Record<string, unknown>>): void => void (isJson ? process.stdout.write(`${JSON.stringify(record)}\n`) : null)
 
+function readIsJson(): boolean {
+  try {
+    return parseArgs({ options: { json: { type: 'boolean', default: false } } }).values.json
+  } catch (error) {
+    process.stderr.write(`demo: ${messageOf(error)}\nusage: npm run demo [-- --json]\n`)
+    process.exit(2)
+  }
+}
+
+function hearInterrupts(): void {
+  const interrupt = (how: string, exitCode: number): void => {
+    if (interrupted.signal.aborted) return
+    process.exitCode = exitCode
+    interrupted.abort(new Error(`${how}: stopping the node and the engine`))
+  }
+  process.on('SIGINT', () => interrupt('interrupted', 130))
+  process.on('SIGTERM', () => interrupt('terminated', 143))
+  process.on('SIGHUP', () => interrupt('the terminal was closed', 129))
+  process.stdout.on('error', () => interrupt('the output is no longer read', 141))
+  process.stderr.on('error', () => {})
+}
+
 async function demo(): Promise<boolean> {
   await ensureAgent('pi')
+  interrupted.signal.throwIfAborted()
   const folder = mkdtempSync(join(tmpdir(), 'polar-demo-'))
   const closing: (() => Promise<void>)[] = []
   try {
-    const engine = await startEngine(join(here, 'script.yaml'))
+    const engine = await startEngine(join(here, 'script.yaml'), interrupted.signal)
     closing.unshift(engine.stop)
-    const node = await startNode(folder, engine.url)
+    const node = await startNode(folder, engine.url, interrupted.signal)
     closing.unshift(node.stop)
     const listener = await openListener()
     closing.unshift(listener.close)
@@ -30,13 +56,17 @@ async function demo(): Promise<boolean> {
 
     const client = openControlClient(node.url, node.token)
     const stopEvents = new AbortController()
-    const stages = showStages(client.events(stopEvents.signal))
+    const stages = showStages(client.events(stopEvents.signal), stopEvents.signal)
+    closing.unshift(async () => {
+      stopEvents.abort()
+      await stages
+    })
     const submitted = await client.post('/rollout/task/submit', readTask(listener.url))
     if (submitted.status !== 200) throw new Error(`the task was not accepted: ${submitted.detail}`)
-    const timeout = AbortSignal.timeout(DEADLINE_MS)
     const { result, idempotencyKey } = await Promise.race([
       listener.received,
-      new Promise<never>((_, reject) => timeout.addEventListener('abort', () => reject(new Error(`no callback within ${DEADLINE_MS} ms`)))),
+      rejection(AbortSignal.timeout(DEADLINE_MS), () => new Error(`no callback within ${DEADLINE_MS} ms`)),
+      rejection(interrupted.signal, () => interrupted.signal.reason),
     ])
     stopEvents.abort()
     await stages
@@ -55,7 +85,7 @@ function readTask(callbackUrl: string): Readonly<Record<string, unknown>> {
 }
 
 /** One column per session, one line per change. */
-async function showStages(events: AsyncGenerator<{ readonly type: string; readonly data: unknown }>): Promise<void> {
+async function showStages(events: AsyncGenerator<{ readonly type: string; readonly data: unknown }>, stopped: AbortSignal): Promise<void> {
   const columns = new Map<string, number>()
   const current: string[] = []
   try {
@@ -68,7 +98,7 @@ async function showStages(events: AsyncGenerator<{ readonly type: string; readon
       say(`  ${Array.from(current, (text) => (text ?? '').padEnd(13)).join(' ')}`)
     }
   } catch (error) {
-    if (!(error instanceof Error && error.name === 'AbortError')) throw error
+    if (!stopped.aborted) say(`  (no more stages to show: ${messageOf(error)})`)
   }
 }
 
@@ -146,9 +176,22 @@ function printable(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]/gu, '\u{fffd}')
 }
 
+function rejection(signal: AbortSignal, reason: () => unknown): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(reason())
+    signal.addEventListener('abort', () => reject(reason()))
+  })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+hearInterrupts()
 try {
-  process.exitCode = (await demo()) ? 0 : 1
+  const isGood = await demo()
+  process.exitCode ??= isGood ? 0 : 1
 } catch (error) {
-  process.stderr.write(`demo: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exitCode = 1
+  process.stderr.write(`demo: ${messageOf(error)}\n`)
+  process.exitCode ??= 1
 }
