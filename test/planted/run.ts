@@ -38,7 +38,6 @@ const problems: string[] = []
 const copies: string[] = []
 let seen = 0
 const queue: (PlantedFault | 'baseline')[] = ['baseline', ...faults]
-const suites = [...new Set(faults.flatMap((fault) => fault.suites))]
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 process.on('exit', () => copies.forEach(discard))
@@ -78,9 +77,15 @@ async function work(): Promise<void> {
 
 /** Without a fault every suite used below must be green; otherwise red would prove nothing. */
 async function checkBaseline(copy: string): Promise<void> {
-  const verdict = await runSuites(copy, suites, [])
-  process.stdout.write(`planted: baseline: ${describe(verdict)}\n`)
-  if (verdict.type !== 'green') problems.push(`baseline: ${describe(verdict)}`)
+  const whole = new Set(faults.flatMap(({ suites, tests }) => (tests === undefined ? suites : [])))
+  const partly = new Set(faults.flatMap(({ suites }) => suites.filter((suite) => !whole.has(suite))))
+  const pattern = faults.flatMap(({ tests }) => tests ?? []).join('|')
+  for (const [suites, options] of [[whole, []] as const, [partly, [`--testNamePattern=${pattern}`]] as const]) {
+    if (suites.size === 0) continue
+    const verdict = await runSuites(copy, [...suites], options)
+    process.stdout.write(`planted: baseline: ${describe(verdict)}\n`)
+    if (verdict.type !== 'green') problems.push(`baseline: ${describe(verdict)}`)
+  }
 }
 
 async function checkFault(copy: string, fault: PlantedFault): Promise<void> {

@@ -100,4 +100,25 @@ export const KERNEL_FAULTS: readonly PlantedFault[] = [
     replace: 'turns.splice(Math.floor(Math.random() * turns.length), 1)',
     suites: ['test/unit/kernel-world.test.ts'],
   },
+  {
+    name: 'an actor is started again once more than its budget',
+    file: 'src/kernel/restart-budget.ts',
+    find: 'spentAtMs.length >= limit.max',
+    replace: 'spentAtMs.length > limit.max',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
+  {
+    name: 'a drain that failed says it is drained',
+    file: 'src/kernel/drain.ts',
+    find: 'const isDrained = reports.every((done) => done.ok)',
+    replace: 'const isDrained = true',
+    suites: ['test/unit/kernel-drain.test.ts'],
+  },
+  {
+    name: 'a crashed actor leaves what it had read unanswered',
+    file: 'src/kernel/machine.ts',
+    find: '    refuse([...cell.asks.values()].filter((ask) => !unread.has(ask)))\n',
+    replace: '',
+    suites: ['test/unit/kernel-machine.test.ts'],
+  },
 ]

@@ -60,4 +60,28 @@ export const SURFACE_FAULTS: readonly PlantedFault[] = [
     replace: "return value > 0 ? { type: 'exited', code: 128 + value } : { type: 'signalled', signal: name ??",
     suites: ['test/unit/runtime-local-facts.test.ts'],
   },
+  {
+    name: 'the environment of the node passes into its sandboxes',
+    file: 'src/runtime/run.ts',
+    find: 'env: spec.env, detached: true',
+    replace: 'env: { ...process.env, ...spec.env }, detached: true',
+    suites: ['test/faults/runtime-local.test.ts'],
+    tests: 'has its own home',
+  },
+  {
+    name: 'the folder of a stopped sandbox is left behind',
+    file: 'src/runtime/local.ts',
+    find: '  try {\n    await rm(folder, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 })\n  } catch {',
+    replace: '  try {\n    if (folder === "") return\n  } catch {',
+    suites: ['test/faults/runtime-local.test.ts'],
+    tests: 'stop ends a child in its own session',
+  },
+  {
+    name: 'tests are run where the agent worked',
+    file: 'src/evaluators/test-on-output.ts',
+    find: 'return runTests(config.data, carried, fresh.value)',
+    replace: 'return runTests(config.data, carried, context.agentSandbox)',
+    suites: ['test/faults/evaluator-test-on-output.test.ts'],
+    tests: 'lets a hidden test of the grader win',
+  },
 ]
