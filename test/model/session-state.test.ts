@@ -314,6 +314,23 @@ describe('the outcome of a session', () => {
     expect(session.outcome()).toBe(outcome)
   })
 
+  it.each([
+    ['too-large', 'build_error', 2],
+    ['conflict', 'completed', 1],
+  ] as const)('does not offer a result for ever that is refused as %s: it ends as %s', (reason, outcome, records) => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(ended(exited(0)))
+    while (session.state.phase !== 'recording') session.send(session.open.shift() as SessionMessage)
+    session.open.splice(
+      session.open.findIndex(({ type }) => type === 'recorded'),
+      1,
+    )
+    session.send({ type: 'recorded', result: { ok: true, value: { type: 'refused', reason, detail: 'no' } } })
+    session.settle()
+    expect([session.state.phase, session.outcome(), session.count('record')]).toEqual(['closed', outcome, records])
+  })
+
   it('holds a result until the ledger has taken it', () => {
     const session = runningMachine()
     session.send(opened)

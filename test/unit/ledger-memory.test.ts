@@ -207,6 +207,14 @@ describe('what is kept', () => {
     expect(kept(ledger, ['a', 'b'])).toEqual(['b'])
   })
 
+  it('gives nothing away for a result that it could not hold if it were empty', () => {
+    const ledger = new Ledger({ maxBytes: 100 })
+    ledger.done('a', 40, 'delivered')
+    ledger.task('c')
+    expect(ledger.result('c', 101)).toMatchObject({ type: 'refused', reason: 'too-large' })
+    expect(kept(ledger, ['a'])).toEqual(['a'])
+  })
+
   it('stays within the bytes: delivered results give way, undelivered ones do not', () => {
     const ledger = new Ledger({ maxBytes: 100 })
     ledger.done('a', 40, 'delivered')

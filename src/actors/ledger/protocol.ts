@@ -5,9 +5,10 @@ import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskRequest, TaskStatus } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
 
-export type Recorded =
-  | { readonly type: 'recorded' }
-  | { readonly type: 'refused'; readonly reason: 'full' | 'conflict'; readonly detail: string }
+/** `full` may pass; `conflict` and `too-large`, more than the ledger holds when it is empty, will not. */
+type RefusalReason = 'full' | 'conflict' | 'too-large'
+
+export type Recorded = { readonly type: 'recorded' } | { readonly type: 'refused'; readonly reason: RefusalReason; readonly detail: string }
 
 export type StoredResult =
   | { readonly type: 'result'; readonly session: SessionId; readonly attempt: number; readonly payload: ArrayBuffer }
@@ -16,7 +17,7 @@ export type StoredResult =
 /** `summary` belongs to the result that now stands, which may be one the session had recorded itself. */
 export type SettledResult =
   | { readonly type: 'settled'; readonly summary: SessionSummary }
-  | { readonly type: 'refused'; readonly reason: 'full' | 'conflict'; readonly detail: string }
+  | { readonly type: 'refused'; readonly reason: RefusalReason; readonly detail: string }
 
 export type DeliveryState = 'pending' | 'delivered' | 'dead'
 

@@ -104,7 +104,7 @@ function answer<R>(ask: Ask<R>, [state, value]: Outcome<R>): readonly [LedgerSta
 
 function refused(
   state: LedgerState,
-  reason: 'full' | 'conflict',
+  reason: Extract<Recorded, { readonly type: 'refused' }>['reason'],
   detail: string,
 ): Outcome<Extract<Recorded, { readonly type: 'refused' }>> {
   return [state, { type: 'refused', reason, detail }]
@@ -157,6 +157,9 @@ function recordResult(state: LedgerState, command: ResultCommand): Outcome<Recor
     return sameBytes(known.payload, payload)
       ? [state, RECORDED]
       : refused(state, 'conflict', `this attempt of ${session} has another result`)
+  }
+  if (payload.byteLength > state.limits.maxBytes) {
+    return refused(state, 'too-large', `the result has ${payload.byteLength} bytes; the ledger holds ${state.limits.maxBytes} at most`)
   }
   const freed = known?.payload.byteLength ?? 0
   const roomy = evict(state, payload.byteLength - freed)

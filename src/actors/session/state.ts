@@ -170,8 +170,14 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
     case 'recorded': {
       if (state.phase !== 'recording') return [state, []]
       const { result } = message
-      // Held until the ledger takes it: a result that is not recorded must not be reported.
-      if (!result.ok || result.value.type === 'refused') {
+      const refusal = result.ok && result.value.type === 'refused' ? result.value : null
+      if (refusal?.reason === 'too-large' && state.verdict.outcome !== 'build_error') {
+        const verdict = overridden(state, { outcome: 'build_error', error: refusal.detail })
+        return finish({ ...state, verdict }, null, null, nowMs)
+      }
+      // Held until the ledger takes it: a result that is not recorded must not be reported. In a conflict the session was ended without us,
+      // and nobody listens to its report any more.
+      if (!result.ok || (refusal !== null && refusal.reason !== 'conflict')) {
         return [state, [{ type: 'record', payload: state.payload, summary: state.summary, isRetry: true }]]
       }
       if (state.isStopped) return [{ ...state, phase: 'reporting' }, [{ type: 'report', summary: state.summary }]]
