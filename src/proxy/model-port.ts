@@ -47,11 +47,9 @@ export async function openModelPort(options: ModelPortOptions): Promise<ModelPor
     )
   })
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, () => {
-      server.off('error', reject)
-      resolve()
-    })
+    // For good: a later error is that of one connection which could not be accepted, and unheard it would end the thread.
+    server.on('error', reject)
+    server.listen(port, host, resolve)
   })
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('a TCP server has a port')
