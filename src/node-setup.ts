@@ -8,7 +8,6 @@ import type { NodeSetup } from './topology.ts'
 /** The end of an agent's output that is read for its verdict. */
 const TAIL_BYTES = 64 * 1024
 const RENDER_MS = 120_000
-/** Several gateway threads share a replica: its cap is divided, and no thread gets less than one place. */
 const LONGEST_RETRY_AFTER_MS = 300_000
 
 export type AgentFolders = { readonly packages: string; readonly cache: string }
@@ -81,7 +80,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
   }
 }
 
-/** How many gateways of this node send to the same engine. */
+/** How many gateways of this node send to the same engine: its cap is divided among them, and none gets less than one place. */
 function sharers(config: Config, replica: ReplicaConfig): number {
   return config.nodes.filter((node) => node.replicas.some((each) => each.url === replica.url)).length
 }

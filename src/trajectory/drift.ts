@@ -4,7 +4,7 @@ import type { Conversation, Message } from './conversation.ts'
 
 /**
  * D1 retokenised, D2 reasoning stripped, D4 turn edited, D5 white space changed, D7 truncated turn, D8 system prompt changed, D9 compaction,
- * D11 tool list changed, D12 retry, D15 media changed, D17 generation-prompt suffix dropped.
+ * D11 tool list changed, D12 retry, D17 generation-prompt suffix dropped.
  */
 export type DriftClass = 'D1' | 'D2' | 'D4' | 'D5' | 'D7' | 'D8' | 'D9' | 'D11' | 'D12' | 'D17' | 'unclassified'
 

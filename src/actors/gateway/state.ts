@@ -7,12 +7,12 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { SessionCommand } from '../session/protocol.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySessionView, SessionSpec } from './protocol.ts'
 
-/** `reserved` sessions hold a place in READY that they have not taken (or will never take). */
 type Stage = 'init-queued' | 'init' | 'ready' | 'running' | 'post-run-queued' | 'post-run'
 
 type Entry = {
   readonly spec: SessionSpec
   readonly stage: Stage
+  /** A place in READY that the session has not taken, or will never take. */
   readonly holdsReservation: boolean
   readonly status: SessionStatus
   readonly calls: number

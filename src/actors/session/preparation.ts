@@ -16,7 +16,7 @@ export type PreparationDeps = {
   readonly harness: Harness
   readonly agentFolder: (name: string) => string | null
   readonly modelPort: number
-  /** Null when the session ended meanwhile: then nothing more is done. */
+  /** Refused when the session ended meanwhile: then nothing more is done. */
   readonly openDoor: () => { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string }
   readonly deadlineMs: number
 }
