@@ -117,9 +117,14 @@ const DELIVERY_RANK = { yes: 0, partial: 1, no: 2 } as const
 
 const deliveryRank = (calls: readonly BuilderCall[], index: number): number => DELIVERY_RANK[calls[index]?.record.delivery ?? 'no']
 
-/** Of equal sequences always the same one, so that an answer sampled twice is trained once: delivered, then earliest. */
+/**
+ * Of equal sequences always the same one, so that an answer sampled twice is trained once: delivered, then the one that sampled more of
+ * it, then the earliest. Only those that are alike token for token are left to the order of arrival.
+ */
 function canonical(calls: readonly BuilderCall[], equals: readonly number[]): number | null {
-  return equals.toSorted((a, b) => deliveryRank(calls, a) - deliveryRank(calls, b) || a - b)[0] ?? null
+  const order = (a: number, b: number) =>
+    deliveryRank(calls, a) - deliveryRank(calls, b) || promptLength(calls, a) - promptLength(calls, b) || a - b
+  return equals.toSorted(order)[0] ?? null
 }
 
 /** Of attempts at one turn the one the agent is likeliest to have gone on with: asked before this call, delivered, latest. */

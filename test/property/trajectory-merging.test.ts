@@ -74,6 +74,23 @@ describe('prefix merging', () => {
     )
   })
 
+  it('gives the same lines of tokens in any order of arrival when two calls end in the same sequence from different prompts', () => {
+    const calls: readonly ToyCall[] = [
+      { id: 'a', p: [1], r: [2, 3] },
+      { id: 'b', p: [1, 2], r: [3] },
+      { id: 'c', p: [1, 2, 3], r: [4] },
+    ]
+    for (const order of [
+      [0, 1, 2],
+      [1, 0, 2],
+      [2, 1, 0],
+    ]) {
+      const { traces } = merge(toyInput(order.map((at) => calls[at]!)))
+      const rows = traces.map((trace) => `${[...trace.prompt_ids]} | ${[...trace.response_ids]}`)
+      expect([order, rows.sort()]).toEqual([order, ['1 | 2,3,4', '1,2 | 3']])
+    }
+  })
+
   it('trains the same tokens as per_request', () => {
     fc.assert(
       fc.property(sessions, (calls) => {

@@ -40,7 +40,11 @@ function parentOf(call: Plain, calls: readonly Plain[]): Plain | null {
     (other) => other !== call && other.isOk && other.prompt.length > 0 && other.sampled.length > 0 && startsWith(call.prompt, other.whole),
   )
   candidates.sort(
-    (a, b) => b.whole.length - a.whole.length || deliveryOrder.indexOf(a.delivery) - deliveryOrder.indexOf(b.delivery) || a.at - b.at,
+    (a, b) =>
+      b.whole.length - a.whole.length ||
+      deliveryOrder.indexOf(a.delivery) - deliveryOrder.indexOf(b.delivery) ||
+      b.sampled.length - a.sampled.length ||
+      a.at - b.at,
   )
   return candidates[0] ?? null
 }
