@@ -51,9 +51,9 @@ process.stdout.write(`planted: ${seen} of ${faults.length} faults were seen\n`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
 function tableProblems(): readonly string[] {
-  return FAULTS.flatMap(({ name, file, find, replace, suites: files }, at) => {
+  return faults.flatMap(({ name, file, find, replace, suites: files }) => {
     const found: string[] = []
-    if (FAULTS.findIndex((fault) => fault.name === name) !== at) found.push('another fault has its name')
+    if (FAULTS.filter((fault) => fault.name === name).length > 1) found.push('another fault has its name')
     const places = existsSync(join(root, file)) ? readFileSync(join(root, file), 'utf8').split(find).length - 1 : 0
     if (places !== 1) found.push(`its place occurs ${places} times in ${file}`)
     if (find === replace) found.push('it changes nothing')

@@ -83,7 +83,7 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a result is reported before it is recorded',
     file: 'src/actors/session/state.ts',
-    find: "if (!result.ok || result.value.type === 'refused') {",
+    find: "if (!result.ok || (refusal !== null && refusal.reason !== 'conflict')) {",
     replace: 'if (!result.ok) {',
     suites: ['test/model/session-state.test.ts'],
   },

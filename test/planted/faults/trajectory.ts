@@ -73,6 +73,13 @@ export const TRAJECTORY_FAULTS: readonly PlantedFault[] = [
     suites: ['test/property/trajectory-merging.test.ts'],
   },
   {
+    name: 'which of two equal sequences is continued depends on their order of arrival',
+    file: 'src/trajectory/forest.ts',
+    find: ' || promptLength(calls, a) - promptLength(calls, b) || a - b\n',
+    replace: ' || a - b\n',
+    suites: ['test/property/trajectory-merging.test.ts'],
+  },
+  {
     name: 'a call continues another’s prompt without its sampled tokens',
     file: 'src/trajectory/forest.ts',
     find: 'if (isAnswer(call)) wholeEnd.wholes.push(index)',
