@@ -11,7 +11,7 @@ export type ControlClient = {
 }
 
 /** `status` 0: no answer; then `detail` says why. */
-type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
+export type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
 
 /** A token may stand in the URL, as Polar clients have it: http://polar:TOKEN@host:8080. */
 export function openControlClient(address: string, token: string | null): ControlClient {
@@ -31,11 +31,11 @@ export function openControlClient(address: string, token: string | null): Contro
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
     } catch (error) {
-      return { status: 0, body: null, detail: `no answer from ${base}: ${causeOf(error)}` }
+      return { status: 0, body: null, detail: `no answer from ${base}: ${causeOf(error)}; is 'polar serve' running there?` }
     }
     const text = await response.text()
     const parsed = parseJson(text)
-    return { status: response.status, body: parsed, detail: response.ok ? '' : `${response.status}: ${detailOf(parsed, text)}` }
+    return { status: response.status, body: parsed, detail: response.ok ? '' : complaintOf(base, response.status, parsed) }
   }
 
   return {
@@ -73,8 +73,17 @@ export async function readControlToken(file: string): Promise<string | null> {
   }
 }
 
-function detailOf(body: unknown, text: string): string {
-  const detail = typeof body === 'object' && body !== null && 'detail' in body ? body.detail : text.slice(0, 400)
+/** A node says in `detail` what it has against a request; anything else that answers is no control API. */
+function complaintOf(base: string, status: number, body: unknown): string {
+  if (typeof body !== 'object' || body === null || !('detail' in body))
+    return `${status}: what answers at ${base} is not the control API of a node`
+  const complaint = `${status}: ${detailOf(body.detail)}`
+  return status === 401
+    ? `${complaint}; give it with --token or POLAR_CONTROL_PLANE_TOKEN, or name the node's polar.yaml with --config`
+    : complaint
+}
+
+function detailOf(detail: unknown): string {
   if (!Array.isArray(detail)) return String(detail)
   return detail
     .map((item: unknown) => {

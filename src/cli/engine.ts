@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { type AnswersFrom, openAnswers, openScriptedEngine, type ScriptedEngine } from '../engine/scripted/engine.ts'
 import { FAULT_NAMES } from '../engine/scripted/faults.ts'
 import { loadScript } from '../engine/scripted/script.ts'
+import { EXIT, type ExitCode } from './exit.ts'
 
 const count = z.coerce.number().int().min(1)
 const milliseconds = z.coerce.number().min(0)
@@ -33,35 +34,39 @@ export type EngineCommandIo = {
   readonly stopped: () => Promise<void>
 }
 
-/** Runs until SIGINT or SIGTERM and returns the exit code; 1 with a reason in the user's terms when it cannot start. */
-export async function runEngineCommand(options: unknown, io: EngineCommandIo = processIo): Promise<number> {
+/** Runs until SIGINT or SIGTERM; when it cannot start, the reason is said in the user's terms. */
+export async function runEngineCommand(options: unknown, io: EngineCommandIo = processIo): Promise<ExitCode> {
   const parsed = optionsSchema.safeParse(options)
   if (!parsed.success) {
     const reasons = parsed.error.issues.map((issue) => `--${flagName(issue.path)}: ${issue.message}`)
     io.error(`polar engine: ${reasons.join('; ')}`)
-    return 1
+    return EXIT.usage
   }
   const started = await start(parsed.data)
   if (!started.ok) {
     io.error(`polar engine: ${started.error}`)
-    return 1
+    return started.exit
   }
   const { engines } = started
   io.out(`scripted engine (${parsed.data.shape}) serving ${parsed.data.model} at ${engines.map((engine) => engine.url).join(' ')}`)
   await io.stopped()
   await Promise.all(engines.map((engine) => engine.close()))
-  return 0
+  return EXIT.ok
 }
 
-type Started = { readonly ok: true; readonly engines: readonly ScriptedEngine[] } | { readonly ok: false; readonly error: string }
+type Started =
+  | { readonly ok: true; readonly engines: readonly ScriptedEngine[] }
+  | { readonly ok: false; readonly exit: ExitCode; readonly error: string }
 
 async function start(options: z.output<typeof optionsSchema>): Promise<Started> {
   const unknown = options.fault.map((text) => text.split(':')[0]).find((name) => !FAULT_NAMES.some((known) => known === name))
-  if (unknown !== undefined) return { ok: false, error: `--fault: there is no fault ${unknown}; there are ${FAULT_NAMES.join(', ')}` }
+  if (unknown !== undefined) {
+    return { ok: false, exit: EXIT.usage, error: `--fault: there is no fault ${unknown}; there are ${FAULT_NAMES.join(', ')}` }
+  }
   let from: AnswersFrom = { generator: {} }
   if (options.script !== undefined) {
     const script = await loadScript(options.script)
-    if (!script.ok) return script
+    if (!script.ok) return { ...script, exit: EXIT.usage }
     from = { script: script.value }
   }
   // Replicas draw from one source, so that variants keep their proportion over all of them.
@@ -73,7 +78,7 @@ async function start(options: z.output<typeof optionsSchema>): Promise<Started> 
       engines.push(await openScriptedEngine(engineOptions(options, answers, port)))
     } catch (error) {
       await Promise.all(engines.map((engine) => engine.close()))
-      return { ok: false, error: listenError(error, options.host, port) }
+      return { ok: false, exit: EXIT.failed, error: listenError(error, options.host, port) }
     }
   }
   return { ok: true, engines }

@@ -1,17 +1,24 @@
 // The `polar` command line: which command takes which options. A command's code is loaded when it runs.
+import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { EXIT } from './exit.ts'
 import type { ServeOptions } from './serve.ts'
 import type { StatusOptions } from './status.ts'
 import type { SubmitOptions } from './submit.ts'
 
+// Whoever read the output may be gone (`| head`): no node dies of that, and a task's exit code still tells how it ended.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+
 const program = new Command('polar')
+  .version(readVersion(), '-V, --version', 'print the version')
   .description('Rollouts of unmodified agent CLIs, with every token they saw and sampled.')
   .showHelpAfterError('(polar <command> --help shows the options)')
   .addHelpText(
     'after',
     '\nExit codes: 0 done, 1 it ran and did not succeed, 2 the command or its files are wrong, 3 the node gave no answer.',
   )
+
+const TOKEN_HELP = 'control token (else from the URL, POLAR_CONTROL_PLANE_TOKEN, or the file that serve keeps it in)'
 
 // Before the commands: they inherit it.
 program.exitOverride((error) => {
@@ -36,7 +43,7 @@ program
   .argument('<file>', 'the TaskRequest')
   .option('-c, --config <file>', 'polar.yaml of the node: gives its address and token')
   .option('--rollout-url <url>', 'address of the node, with or without the token: http://polar:TOKEN@host:8080')
-  .option('--token <token>', 'control token')
+  .option('--token <token>', TOKEN_HELP)
   .option('--no-wait', 'return as soon as the task is accepted')
   .option('--poll-interval <seconds>', 'between two looks at a silent task', seconds, 2)
   .option('--json', 'one JSON line per event')
@@ -51,7 +58,7 @@ program
   .argument('[task]', 'task id')
   .option('-c, --config <file>', 'polar.yaml of the node: gives its address and token')
   .option('--rollout-url <url>', 'address of the node, with or without the token: http://polar:TOKEN@host:8080')
-  .option('--token <token>', 'control token')
+  .option('--token <token>', TOKEN_HELP)
   .option('--json', 'the answer as JSON')
   .action(async (task: string | undefined, options: StatusOptions) => {
     const { runStatus } = await import('./status.ts')
@@ -80,6 +87,11 @@ program
   })
 
 await program.parseAsync()
+
+function readVersion(): string {
+  const { version }: { readonly version: string } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return version
+}
 
 function seconds(text: string): number {
   const value = Number(text)

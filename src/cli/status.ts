@@ -1,4 +1,5 @@
 // `polar status`: tasks, gateways and replicas of a node, or the sessions of one task.
+import type { Reply } from './control-client.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { openTarget, type TargetOptions } from './target.ts'
 
@@ -12,10 +13,15 @@ export async function runStatus(task: string | undefined, options: StatusOptions
   const path = task === undefined ? '/rollout/status' : `/tasks/${encodeURIComponent(task)}/sessions`
   const reply = await target.client.get(path)
   if (reply.status === 0) return endWith(EXIT.unreachable, reply.detail)
-  if (reply.status !== 200) return endWith(reply.status === 404 ? EXIT.failed : EXIT.unreachable, reply.detail)
+  if (reply.status !== 200) return endWith(exitOf(reply), reply.detail)
   if (options.json === true) process.stdout.write(`${JSON.stringify(reply.body)}\n`)
   else process.stdout.write(task === undefined ? describeNode(reply.body) : describeSessions(reply.body))
   return EXIT.ok
+}
+
+function exitOf({ status, body }: Reply): ExitCode {
+  if (status === 401) return EXIT.usage
+  return status === 404 && member(body, 'detail') !== undefined ? EXIT.failed : EXIT.unreachable
 }
 
 function describeNode(body: unknown): string {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { parse as parseYaml } from 'yaml'
 import type { ControlClient } from './control-client.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
+import { ignoredKeys } from './ignored-keys.ts'
 import { openTarget, type TargetOptions } from './target.ts'
 
 export type SubmitOptions = TargetOptions & {
@@ -36,11 +37,23 @@ export async function runSubmit(file: string, options: SubmitOptions): Promise<E
 
   const submitted = await client.post('/rollout/task/submit', task)
   if (submitted.status === 0) return endWith(EXIT.unreachable, submitted.detail)
-  if (submitted.status !== 200) return endWith(EXIT.usage, `the task was not accepted: ${submitted.detail}`)
+  if (submitted.status !== 200)
+    return endWith(isRefusal(submitted.status) ? EXIT.usage : EXIT.unreachable, `the task was not accepted: ${submitted.detail}`)
+  const ignored = ignoredKeys(task)
+  if (ignored.length > 0) process.stderr.write(`polar: note: the task has keys that mean nothing here: ${ignored.join(', ')}\n`)
   const id = textOf(submitted.body, 'task_id')
-  say(options, { event: 'submitted', task_id: id }, `task ${id} submitted`)
+  const status = textOf(submitted.body, 'status')
+  const told = ENDED.has(status)
+    ? `task ${id} was submitted before and is ${status}; to run it again, give it another task_id`
+    : `task ${id} submitted`
+  say(options, { event: 'submitted', task_id: id, status }, told)
   if (!options.wait) return EXIT.ok
   return follow(client, id, options)
+}
+
+/** The node understood the task and will not have it, now or later. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 404 && status !== 429
 }
 
 async function follow(client: ControlClient, id: string, options: SubmitOptions): Promise<ExitCode> {

@@ -13,7 +13,7 @@ export async function openTarget(options: TargetOptions): Promise<Target> {
   const given = options.token ?? null
   const url = options.rolloutUrl
   if (url !== undefined) {
-    if (!URL.canParse(url)) return { ok: false, problem: `'${url}' is not a URL` }
+    if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return { ok: false, problem: `'${url}' is not a URL like http://host:8080` }
     const inUrl = new URL(url).password !== ''
     return { ok: true, client: openControlClient(url, given ?? (inUrl ? null : fromEnvironment)) }
   }

@@ -270,15 +270,15 @@ describe('polar engine', () => {
   })
 
   it.each([
-    ['no engine of that kind', {}, /--scripted: only --scripted engines can be run/],
-    ['a port that is no number', { scripted: true, port: 'x' }, /--port: /],
-    ['an option out of range', { scripted: true, maxModelLen: '0' }, /--max-model-len: /],
-    ['a script that is not there', { scripted: true, script: '/nowhere.yaml' }, /cannot read script \/nowhere\.yaml/],
-    ['an unknown fault', { scripted: true, fault: ['explode'] }, /there is no fault explode; there are hang, /],
-    ['an address of another machine', { scripted: true, host: '192.0.2.1' }, /192\.0\.2\.1 is no address of this machine/],
-  ])('says what is wrong: %s', async (_name, options, expected) => {
+    ['no engine of that kind', {}, /--scripted: only --scripted engines can be run/, 2],
+    ['a port that is no number', { scripted: true, port: 'x' }, /--port: /, 2],
+    ['an option out of range', { scripted: true, maxModelLen: '0' }, /--max-model-len: /, 2],
+    ['a script that is not there', { scripted: true, script: '/nowhere.yaml' }, /cannot read script \/nowhere\.yaml/, 2],
+    ['an unknown fault', { scripted: true, fault: ['explode'] }, /there is no fault explode; there are hang, /, 2],
+    ['an address of another machine', { scripted: true, host: '192.0.2.1' }, /192\.0\.2\.1 is no address of this machine/, 1],
+  ])('says what is wrong: %s', async (_name, options, expected, exit) => {
     const { code, errors, lines } = await run(options)
-    expect([code, lines]).toEqual([1, []])
+    expect([code, lines]).toEqual([exit, []])
     expect(errors.join('\n')).toMatch(expected)
   })
 
@@ -297,7 +297,7 @@ describe('polar engine', () => {
     await writeFile(path, 'rules:\n  - choices: [{ txt: x }]\n')
     const { code, errors } = await run({ scripted: true, script: path })
     await rm(folder, { recursive: true })
-    expect([code, errors[0]]).toEqual([1, expect.stringContaining(path)])
+    expect([code, errors[0]]).toEqual([2, expect.stringContaining(path)])
     expect(errors[0]).toContain('rules[0].choices[0]')
   })
 })

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { runPolar, runToEnd } from '../lib/polar-process.ts'
 
 let folder = ''
@@ -17,6 +17,24 @@ afterAll(async () => {
   await new Promise((closed) => occupied.close(closed))
   rmSync(folder, { recursive: true, force: true })
 })
+
+const stands: Server[] = []
+afterEach(async () => {
+  for (const stand of stands.splice(0)) await new Promise((closed) => stand.close(closed))
+})
+
+/** Something that stands where a node would: these answers by path, and for every other path the same refusal. */
+async function answering(answers: { readonly [path: string]: () => unknown }, refusal = 503, refused: unknown = {}): Promise<string> {
+  const stand = createServer((request, response) => {
+    const answer = answers[request.url ?? '']
+    response
+      .writeHead(answer === undefined ? refusal : 200, { 'content-type': 'application/json' })
+      .end(JSON.stringify(answer === undefined ? refused : answer()))
+  })
+  await new Promise<void>((listening) => stand.listen(0, '127.0.0.1', listening))
+  stands.push(stand)
+  return `http://127.0.0.1:${(stand.address() as AddressInfo).port}`
+}
 
 function write(name: string, text: string): string {
   const file = join(folder, name)
@@ -48,10 +66,16 @@ describe('polar on the command line', () => {
     ['a poll interval that is none', ['submit', 'x.json', '--poll-interval', 'soon'], 2, /positive number of seconds/],
     ['a task file that is not there', ['submit', 'nowhere.json'], 2, /cannot read the task nowhere\.json/],
     ['an address that is none', ['status', '--rollout-url', 'nowhere'], 2, /'nowhere' is not a URL/],
-    ['a node that does not answer', ['status', '--rollout-url', 'http://127.0.0.1:9'], 3, /no answer from http:\/\/127\.0\.0\.1:9/],
-    ['an engine that is not scripted', ['engine'], 1, /only --scripted engines/],
-    ['a fault nobody knows', ['engine', '--scripted', '--fault', 'rain'], 1, /no fault rain; there are hang/],
-    ['a script that is not there', ['engine', '--scripted', '--script', 'no.yaml'], 1, /cannot read script no\.yaml/],
+    ['an address without http://', ['status', '--rollout-url', 'localhost:8080'], 2, /'localhost:8080' is not a URL like http:/],
+    [
+      'a node that does not answer',
+      ['status', '--rollout-url', 'http://127.0.0.1:9'],
+      3,
+      /no answer from http:\/\/127\.0\.0\.1:9.*polar serve/,
+    ],
+    ['an engine that is not scripted', ['engine'], 2, /only --scripted engines/],
+    ['a fault nobody knows', ['engine', '--scripted', '--fault', 'rain'], 2, /no fault rain; there are hang/],
+    ['a script that is not there', ['engine', '--scripted', '--script', 'no.yaml'], 2, /cannot read script no\.yaml/],
   ] as const)('says what is wrong with %s', async (_, args, expected, words) => {
     const { code, stderr } = await runPolar(...args)
     expect(stderr).toMatch(words)
@@ -90,22 +114,60 @@ describe('polar on the command line', () => {
     for (const { code, stderr } of results) expect([code, stderr.includes(String(port))]).toEqual([1, true])
   })
 
+  it('prints its version', async () => {
+    const { code, stdout } = await runPolar('--version')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+\n$/)])
+  })
+
   it('follows a task by looking again where there are no events to follow', async () => {
     const task = write('followed.json', '{"task_id":"t"}')
     let looks = 0
-    const node = createServer((request, response) => {
-      const answers: { readonly [path: string]: () => unknown } = {
-        '/rollout/task/submit': () => ({ task_id: 't' }),
-        '/rollout/status': () => ({ tasks: { t: ++looks === 2 ? 'completed' : 'running' } }),
-        '/tasks/t/sessions': () => ({ sessions: [] }),
-      }
-      const answer = answers[request.url ?? '']
-      response.writeHead(answer === undefined ? 503 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(answer?.() ?? {}))
+    const url = await answering({
+      '/rollout/task/submit': () => ({ task_id: 't' }),
+      '/rollout/status': () => ({ tasks: { t: ++looks === 2 ? 'completed' : 'running' } }),
+      '/tasks/t/sessions': () => ({ sessions: [] }),
     })
-    await new Promise<void>((listening) => node.listen(0, '127.0.0.1', listening))
-    const { port } = node.address() as AddressInfo
-    const { code, stdout } = await runPolar('submit', task, '--rollout-url', `http://127.0.0.1:${port}`, '--poll-interval', '0.1')
-    await new Promise((closed) => node.close(closed))
+    const { code, stdout } = await runPolar('submit', task, '--rollout-url', url, '--poll-interval', '0.1')
     expect([code, stdout]).toEqual([0, expect.stringContaining('task t completed')])
+  })
+
+  it('says that a task has ended already, and which of its keys mean nothing', async () => {
+    const agent = { harness: 'shell', custom_shell: { command: 'true', comand: 'x' }, env: { ANY: 'x' } }
+    const prepare = [{ type: 'exec', command: 'true', retires: 3 }]
+    const body = { task_id: 't', instruction: 'x', num_sample: 4, agent, runtime: { backend: 'local', prepare } }
+    const url = await answering({ '/rollout/task/submit': () => ({ task_id: 't', status: 'failed' }) })
+    const { code, stdout, stderr } = await runPolar('submit', write('typo.json', JSON.stringify(body)), '--no-wait', '--rollout-url', url)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('t was submitted before and is failed')])
+    expect(stderr).toMatch(/mean nothing here: num_sample, agent\.custom_shell\.comand, runtime\.prepare\[0\]\.retires\n/)
+  })
+
+  it.each([
+    ['status', 401, { detail: 'the token is wrong' }, 2, /401: the token is wrong; give it with --token/],
+    ['status', 404, { detail: 'no task x' }, 1, /404: no task x\n/],
+    ['status', 404, { error: { message: 'not served here' } }, 3, /http:\/\/127\S+ is not the control API/],
+    ['submit', 401, { detail: 'the token is wrong' }, 2, /401: the token is wrong; give it with --token/],
+    ['submit', 422, { detail: [{ loc: ['body', 'a'], msg: 'is required' }] }, 2, /422: body\.a: is required/],
+    ['submit', 404, 'Not Found', 3, /http:\/\/127\S+ is not the control API/],
+    ['submit', 503, { detail: 'the node is stopping' }, 3, /503: the node is stopping/],
+  ] as const)('%s tells %i %j from the other ways to fail', async (command, status, body, expected, words) => {
+    const task = write('refused.json', '{"task_id":"t"}')
+    const url = await answering({}, status, body)
+    const { code, stderr } = await runPolar(command, command === 'submit' ? task : 'x', '--rollout-url', url)
+    expect(stderr).toMatch(words)
+    expect(code).toBe(expected)
+  })
+
+  it('outlives whoever reads its output', async () => {
+    const task = write('unread.json', '{"task_id":"t"}')
+    let looks = 0
+    const url = await answering({
+      '/rollout/task/submit': () => ({ task_id: 't' }),
+      '/rollout/status': () => ({ tasks: { t: ++looks === 2 ? 'completed' : 'running' } }),
+      '/tasks/t/sessions': () => ({ sessions: [] }),
+    })
+    const script = '{ "$0" bin/polar.js "$@"; echo "ended $?" >&2; } | true'
+    const args = ['submit', task, '--rollout-url', url, '--poll-interval', '0.1']
+    const { stderr } = await runToEnd('sh', ['-c', script, process.execPath, ...args])
+    expect(stderr).toBe('ended 0\n')
   })
 })
