@@ -146,8 +146,9 @@ function listed(paths: readonly string[]): readonly string[] {
   return paths.length > MAX_LISTED ? [...shown, `… and ${paths.length - MAX_LISTED} more`] : shown
 }
 
+/** The last line of a log is where a command says why it gave up. */
 function failed(error: string, log: string): Evaluation {
-  return { type: 'failed', error, log }
+  return { type: 'failed', error: `${error}: ${log.trim().split('\n').at(-1)?.slice(0, 400)}`, log }
 }
 
 function detailOf(result: { readonly error: { readonly code: string; readonly detail: string } }): string {

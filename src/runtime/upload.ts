@@ -15,7 +15,11 @@ export async function upload(
   const roots = await Promise.all(uploadRoots.map((root) => realpath(root).catch(() => null)))
   // A source that does not exist is refused in the same words: the answer must not tell what lies outside the roots.
   if (real === null || !roots.some((root) => root !== null && isUnder(real, root))) {
-    return { ok: false, error: { code: 'upload-refused', detail: `'${source}' is no file or folder under upload_roots` } }
+    const why =
+      uploadRoots.length === 0
+        ? 'this node allows no uploads: set polar_node.upload_roots'
+        : `'${source}' is no file or folder under upload_roots`
+    return { ok: false, error: { code: 'upload-refused', detail: why } }
   }
   try {
     const isFolder = (await lstat(real)).isDirectory()

@@ -1,0 +1,19 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { upload } from '../../src/runtime/upload.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'polar-upload-roots-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('an upload that is refused', () => {
+  it.each([
+    ['says that nothing is allowed where nothing is', [], 'this node allows no uploads: set polar_node.upload_roots'],
+    ['names the source where others are allowed', [folder], `'${tmpdir()}' is no file or folder under upload_roots`],
+    ['says the same of roots that are not there', [join(folder, 'gone')], `'${tmpdir()}' is no file or folder under upload_roots`],
+  ])('%s', async (_, roots, detail) => {
+    const target = join(folder, 'target')
+    expect(await upload('upload_dir', tmpdir(), target, roots)).toEqual({ ok: false, error: { code: 'upload-refused', detail } })
+  })
+})
