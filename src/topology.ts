@@ -2,6 +2,7 @@
 import type { GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
 import type { LedgerCommand } from './actors/ledger/protocol.ts'
 import type { GatewayId } from './contract/ids.ts'
+import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
 import { type Address, threadId } from './kernel/address.ts'
 import type { Random, Scheduler } from './kernel/clock.ts'
 import type { DrainReport } from './kernel/drain.ts'
@@ -62,8 +63,9 @@ const LEDGER = threadId('ledger')
 const READ_DEADLINE_MS = 5_000
 const REOFFER_MS = 50
 const STOP_DEADLINE_MS = 30_000
-/** A thread that leaves a question unanswered for as long as `stats` may take is looked for this often. */
+/** A gateway thread is looked at this often, and killed when it says nothing for so long: no request of any size keeps a loop that busy. */
 const WATCH_EVERY_MS = 5_000
+const HUNG_AFTER_MS = 15_000
 
 /** Real threads. Rejects, with nothing left running, when a thread cannot be started. */
 export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): Promise<PolarNode> {
@@ -73,6 +75,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const modelPorts = new Map<GatewayId, number>()
   const failures: string[] = []
   const end = watchControl(kernel)
+  const courier = openCourier(kernel)
   const gateways: Supervisor<GatewayBoot, GatewayReady>[] = []
 
   let ledger: Address<LedgerCommand> | null = null
@@ -109,7 +112,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
           id: threadId(`gateway/${id}`),
           url: moduleBeside('./threads/gateway-worker', import.meta.url),
           peers: 2,
-          deadlinesMs: { drain: setup.drainMs + STOP_DEADLINE_MS },
+          deadlinesMs: { drain: setup.drainMs + STOP_DEADLINE_MS, stats: HUNG_AFTER_MS },
         },
         scheduler,
         watch: { everyMs: WATCH_EVERY_MS },
@@ -120,13 +123,13 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
           if (!booted.ok) throw failed(failures, `gateway ${id} did not boot: ${booted.message}`)
           addresses.set(id, booted.value.address)
           modelPorts.set(id, booted.value.modelPort)
-          announce(kernel, control, gatewaySetup, booted.value)
+          announce(kernel, courier, control, gatewaySetup, booted.value)
         },
         onLost(exit) {
           outside.log('gateway-lost', { gateway: id, error: exit.error?.message ?? `exit code ${exit.code}` })
           addresses.delete(id)
-          tellUntilTaken(kernel, control.sandboxes, { type: 'gateway-lost', gateway: id })
-          tellUntilTaken(kernel, control.rolloutServer, { type: 'gateway-lost', gateway: id })
+          courier(control.sandboxes, { type: 'gateway-lost', gateway: id })
+          courier(control.rolloutServer, { type: 'gateway-lost', gateway: id })
         },
         onPhase() {
           if (gateways.length > 0 && gateways.every((gateway) => gateway.phase === 'failed')) end.fail('no gateway is left')
@@ -163,15 +166,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     close() {
       closing ??= (async () => {
         // Sessions first: one that saw its sandbox go would take that for its agent's end. Whoever wants them to end by themselves drains.
-        await Promise.all(
-          gateways.map(async (gateway) => {
-            const stopped = await gateway.thread.stop()
-            const closed = gateway.close()
-            // A thread that does not answer would not drain either, for as long as sessions may take.
-            if (!stopped.ok) await gateway.thread.terminate()
-            await closed
-          }),
-        )
+        await Promise.all(gateways.map((gateway) => gateway.abandon()))
         await abandonSandboxes(kernel, control, outside)
         await ledgerSupervisor.close()
         await kernel.close()
@@ -206,6 +201,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     })
   const kernel = kernelOf('control', setup.gateways.length + 1)
   const end = watchControl(kernel)
+  const courier = openCourier(kernel)
   const ledgerKernel = kernelOf('ledger', setup.gateways.length + 1)
   connect(scheduler, kernel, ledgerKernel)
   const ledger = openLedgerThread(ledgerKernel, setup.ledger)
@@ -231,13 +227,13 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       },
     })
     threads.set(id, thread)
-    announce(kernel, control, gatewaySetup, thread)
+    announce(kernel, courier, control, gatewaySetup, thread)
     deaths.set(id, async () => {
       for (const wire of wires) wire.cut()
       await thread.close()
       if (closing !== null) return
-      tellUntilTaken(kernel, control.sandboxes, { type: 'gateway-lost', gateway: id })
-      tellUntilTaken(kernel, control.rolloutServer, { type: 'gateway-lost', gateway: id })
+      courier(control.sandboxes, { type: 'gateway-lost', gateway: id })
+      courier(control.rolloutServer, { type: 'gateway-lost', gateway: id })
       await begin(gatewaySetup, incarnation + 1)
     })
   }
@@ -295,19 +291,20 @@ function connect(scheduler: Scheduler, left: Kernel, right: Kernel): PairWire {
 
 function announce(
   kernel: Kernel,
+  courier: Courier,
   control: ControlActors,
   setup: GatewaySetup,
   ready: { readonly address: Address<GatewayCommand>; readonly modelPort: number },
 ): void {
-  tellUntilTaken(kernel, control.rolloutServer, {
+  const started: RolloutServerCommand = {
     type: 'gateway-started',
     gateway: setup.gateway,
     address: ready.address,
     url: `http://${setup.host}:${ready.modelPort}`,
     limits: setup.limits,
-  })
-  // Only now: demand that came before the server knew the gateway would be dropped, and with it every slot of READY.
-  kernel.tell(ready.address, { type: 'announce-demand' })
+  }
+  // Only then: demand that came before the server knew the gateway would be dropped, and with it every slot of READY.
+  courier(control.rolloutServer, started, () => void kernel.tell(ready.address, { type: 'announce-demand' }))
 }
 
 /** What cannot be stopped must not keep the rest from closing. */
@@ -321,9 +318,26 @@ async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | un
   return answer.ok ? answer.value : null
 }
 
-/** What the owner of a lost thread has to say must arrive: a full mailbox only delays it. */
-function tellUntilTaken<M>(kernel: Kernel, to: Address<M>, message: M): void {
-  if (kernel.tell(to, message) === 'full') kernel.scheduler.after(REOFFER_MS, () => tellUntilTaken(kernel, to, message))
+type Courier = <M>(to: Address<M>, message: M, taken?: () => void) => void
+
+/** What the owner of the threads has to say must arrive, and in order: a full mailbox delays it and everything after it. */
+function openCourier(kernel: Kernel): Courier {
+  const waiting: { readonly send: () => boolean }[] = []
+
+  function flush(): void {
+    while (waiting[0]?.send() === true) waiting.shift()
+    if (waiting.length > 0) kernel.scheduler.after(REOFFER_MS, flush)
+  }
+  return (to, message, taken) => {
+    waiting.push({
+      send() {
+        if (kernel.tell(to, message) === 'full') return false
+        taken?.()
+        return true
+      },
+    })
+    if (waiting.length === 1) flush()
+  }
 }
 
 /** The control thread's actors are permanent: one that ended cannot be replaced without what it knew. */

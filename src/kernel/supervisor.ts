@@ -29,6 +29,8 @@ export type Supervisor<Boot, Ready> = {
   readonly started: Promise<boolean>
   /** Drains, closes the ports, terminates, in this order. Idempotent; tells what the drain said, or why there was none. */
   close(): Promise<AdminAnswer<DrainReport>>
+  /** As `close`, without waiting for what the thread has begun. */
+  abandon(): Promise<void>
 }
 
 const RESTARTS: RestartLimit = { max: 5, withinMs: 60_000 }
@@ -95,11 +97,11 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     })
   }
 
-  async function shutDown(): Promise<AdminAnswer<DrainReport>> {
+  async function shutDown(drain: () => Promise<AdminAnswer<DrainReport>>): Promise<AdminAnswer<DrainReport>> {
     watchTimer?.cancel()
     const hasFailed = phase === 'failed'
     if (!hasFailed) enter('draining')
-    const drained = await thread.drain()
+    const drained = await drain()
     if (drained.ok && drained.value.isDrained) enter('drained')
     await thread.stop()
     await thread.terminate()
@@ -117,8 +119,12 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     },
     started,
     close() {
-      closed ??= shutDown()
+      closed ??= shutDown(() => thread.drain())
       return closed
+    },
+    async abandon() {
+      closed ??= shutDown(async () => ({ ok: false, error: 'failed', message: 'abandoned: nothing was drained' }))
+      await closed
     },
   }
 }

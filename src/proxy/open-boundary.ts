@@ -163,7 +163,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   async function health(): Promise<object> {
     const views = await pool.views()
     const up = views.filter((view) => view.state === 'up').length
-    return { status: 'ok', service: 'polar-gateway', replicas: { total: options.replicas.length, up }, calls: host.admission.running() }
+    return { status: 'ok', service: 'polar-gateway', replicas: { total: options.replicas.length, up } }
   }
 
   function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {

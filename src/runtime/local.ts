@@ -94,9 +94,10 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
     return { type: 'lost' }
   }
 
-  async function kill(process: ProcessRef, graceMs: number): Promise<void> {
-    await endTree(await treeOfRun(process), graceMs, options.clock)
+  async function kill(process: ProcessRef, graceMs: number): Promise<boolean> {
+    const isGone = await endTree(await treeOfRun(process), graceMs, options.clock)
     await awaitDrained(process, supervisors.get(process.statusFile) ?? null)
+    return isGone
   }
 
   async function exec(sandbox: SandboxRef, command: Command, timeoutMs: number): Promise<Fallible<ExecResult>> {
@@ -191,6 +192,8 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
     await endTree(await treeOfSandbox(refOf(folder, record), record.bornTicks), 0, options.clock)
     if (keepLogs !== null) await moveLogs(logsFolder(folder), keepLogs)
     await removeFolder(folder)
+    // A command that was being launched as the first look was taken finds its folder gone, but may live on: it is looked for once more.
+    await endTree(await treeOfSandbox(refOf(folder, record), record.bornTicks), 0, options.clock)
   }
 
   const realRoot = (): Promise<string> => realpath(root).catch(() => root)

@@ -81,8 +81,8 @@ export type Runtime = {
   launch(sandbox: SandboxRef, command: Command): Promise<Fallible<ProcessRef>>
   /** Resolves when the process is gone; aborting `signal` stops waiting, not the process. */
   wait(process: ProcessRef, signal: AbortSignal): Promise<ProcessExit>
-  /** TERM, then KILL after `graceMs`, to the whole tree; resolves when nothing of it is left or it cannot be reached. */
-  kill(process: ProcessRef, graceMs: number): Promise<void>
+  /** TERM, then KILL after `graceMs`, to the whole tree; false when something of it is still seen alive. */
+  kill(process: ProcessRef, graceMs: number): Promise<boolean>
   /** launch, wait, collect; on timeout the tree is killed and the result says so. */
   exec(sandbox: SandboxRef, command: Command, timeoutMs: number): Promise<Fallible<ExecResult>>
   /** Runs one prepare action with its attempts. Uploads come only from the operator's upload roots. */

@@ -73,6 +73,7 @@ export type GatewayThread = {
 
 /** The ledger answers at once in memory and within its own fsync on disk; an answer that never comes is a lost ledger. */
 const RECORD_DEADLINE_MS = 30_000
+const REOFFER_MS = 50
 
 /** Rejects when the model port cannot be bound or a custom module cannot be used. */
 export async function openGatewayThread(
@@ -84,12 +85,19 @@ export async function openGatewayThread(
   const harnesses = await loadHarnesses(setup.customs.harnesses)
   const evaluators = createEvaluators(setup.customs.evaluators)
   let gateway: Address<GatewayCommand> | null = null
+  let isPressed = false
   const arena = openArena({
     ...setup.arena,
-    onPressure: (high) => {
-      if (gateway !== null) kernel.tell(gateway, { type: 'arena-pressure', high })
+    onPressure(high) {
+      isPressed = high
+      tellPressure()
     },
   })
+  /** A lost all-clear would keep READY from granting for ever, so a full mailbox is tried again; the latest word counts. */
+  function tellPressure(): void {
+    if (gateway === null) return
+    if (kernel.tell(gateway, { type: 'arena-pressure', high: isPressed }) === 'full') kernel.scheduler.after(REOFFER_MS, tellPressure)
+  }
   const boundary = openBoundary({
     kernel,
     arena,

@@ -1,5 +1,6 @@
 // The real OpenAI SDK over real sockets against the scripted engine: same content either way, one generation per turn, exact tokens.
 import OpenAI from 'openai'
+import { Agent, type RequestInit as UndiciRequestInit, fetch as undiciFetch } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
 import { replicaId, sessionId } from '../../src/contract/ids.ts'
@@ -94,12 +95,22 @@ beforeEach(() => {
   const opened = boundary.openDoor({ session: sessionId(`conf-${sessions}`), attempt: 1, tier: 'train', pins: {}, notify: () => {} })
   if (!opened.ok) throw new Error(opened.error)
   door = opened.door
+  connections = new Agent()
 })
 
-afterEach(() => door.close())
+afterEach(async () => {
+  door.close()
+  await connections.close()
+})
+
+/** Closing a door cuts what is still open of it, so a test must not inherit a socket from the one before. */
+let connections: Agent
+const fetchOwn: typeof fetch = (input, init) =>
+  // The two fetches differ in their types only; undici's takes the dispatcher.
+  undiciFetch(input as string, { ...(init as unknown as UndiciRequestInit), dispatcher: connections }) as unknown as Promise<Response>
 
 const client = (options: { maxRetries?: number; timeout?: number } = {}) =>
-  new OpenAI({ apiKey: door.key, baseURL: `http://127.0.0.1:${port.port}${door.basePath}/v1`, maxRetries: 0, ...options })
+  new OpenAI({ apiKey: door.key, baseURL: `http://127.0.0.1:${port.port}${door.basePath}/v1`, maxRetries: 0, fetch: fetchOwn, ...options })
 
 type Turn = {
   content: string | null

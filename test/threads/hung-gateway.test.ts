@@ -8,7 +8,7 @@ afterEach(async () => {
   bench = null
 })
 
-it('a node closes within seconds although its gateway would have let sessions run for a minute, and leaves no sandbox', async () => {
+it('a node closes although a gateway thread hangs and its session has no end, and leaves no sandbox', async () => {
   bench = await openTestNode()
   const { node, engine, until } = bench
   await bench.submit('task', { num_samples: 1, agent: chatAgent(0, 20) })
@@ -16,8 +16,7 @@ it('a node closes within seconds although its gateway would have let sessions ru
   const [gateway] = node.modelPorts.keys()
   if (gateway === undefined) throw new Error('a node has a gateway')
   void node.inject(gateway, 'spin')
-  const startedMs = performance.now()
+  // Its sessions run without end, so a close that waited for them would not come back before this test's own deadline.
   await node.close()
-  expect(performance.now() - startedMs).toBeLessThan(30_000)
   expect([bench.processes(), await bench.sandboxes()]).toEqual([[], []])
 }, 60_000)

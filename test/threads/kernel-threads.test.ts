@@ -265,6 +265,15 @@ describe('a supervisor', () => {
     await seen('booted 2')
   })
 
+  it('is abandoned without a drain, at once even when its thread hangs, and does not restart', async () => {
+    const { supervisor, events } = supervise(openMain(), { spec: specOf('worker', { deadlinesMs: { inject: 50, stop: 100 } }) })
+    await supervisor.started
+    await supervisor.thread.inject('busy')
+    await supervisor.abandon()
+    expect(events).toEqual(['booted 1', 'running', 'draining', 'stopped'])
+    expect((await supervisor.thread.exited).incarnation).toBe(1)
+  })
+
   it('drains, stops and terminates in this order, once, and does not restart', async () => {
     const main = openMain()
     const { supervisor, actors, events } = supervise(main)

@@ -240,6 +240,19 @@ describe('call records', () => {
     expect(ledger.calls('other')).toEqual([])
   })
 
+  it('stand once although a call was recorded again, as they were recorded last', () => {
+    const ledger = new Ledger()
+    ledger.task('t')
+    for (const sequence of [1, 2]) ledger.call('t-s', sequence)
+    const mended = { ...call('t-s', 1), delivery: 'no' as const }
+    ledger.tell<Recorded>((ask) => ({ type: 'record-call', call: mended, ask }))
+    const read = ledger.tell<readonly CallRecord[]>((ask) => ({ type: 'read-calls', session: knownSessionId('t-s'), ask }))
+    expect(read.map(({ sequence, delivery }) => [sequence, delivery])).toEqual([
+      [1, 'no'],
+      [2, call('t-s', 2).delivery],
+    ])
+  })
+
   it('are kept until the result is there, and for so many sessions afterwards', () => {
     const ledger = new Ledger({ maxCallLogs: 1 })
     for (const id of ['a', 'b', 'c']) {

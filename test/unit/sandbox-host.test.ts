@@ -22,7 +22,7 @@ afterEach(async () => {
 })
 
 /** Starts and launches last until the test ends them. */
-function openBench(logs: KeptLogs | null = null) {
+function openBench(logs: KeptLogs | null = null, isKillable = true) {
   const world = openWorld({ seed: 1 })
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
   closers.push(kernel)
@@ -51,6 +51,7 @@ function openBench(logs: KeptLogs | null = null) {
     wait: () => new Promise<ProcessExit>(() => {}),
     async kill(process: ProcessRef) {
       log.push(`kill ${process.sandbox}`)
+      return isKillable
     },
     async stop(sandbox, { keepLogs }) {
       log.push(`stop ${sandbox.id}${keepLogs === null ? '' : `, logs to ${keepLogs}`}`)
@@ -102,6 +103,24 @@ function watch<R>(answer: Promise<Answer<R>>): { readonly read: () => Answer<R> 
 }
 
 describe('the sandbox host', () => {
+  it('does not call a kill done while something of the tree lives', async () => {
+    const bench = openBench(null, false)
+    const sandbox = await startSandbox(bench)
+    const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
+    void bench.kernel.ask<SandboxCommand, Fallible<void>>(
+      bench.host,
+      (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
+      1_000,
+    )
+    await bench.world.advance(0)
+    bench.launches.shift()?.()
+    const killed = watch(
+      bench.kernel.ask<SandboxCommand, Fallible<void>>(bench.host, (ask) => ({ type: 'kill-process', sandbox, graceMs: 10, ask }), 1_000),
+    )
+    await bench.world.advance(0)
+    expect(killed.read()).toMatchObject({ ok: true, value: { ok: false, error: { code: 'timeout' } } })
+  })
+
   it.each([
     ['kill-process', 'kill box-1'],
     ['stop-sandbox', 'stop box-1'],

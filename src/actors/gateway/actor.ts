@@ -57,6 +57,7 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
   const sessions = new Map<SessionId, Address<SessionMessage>>()
   /** Demand that the rollout server does not know of yet, or that its mailbox refused; offered again, never lost. */
   let unannounced = 0
+  let isReofferSet = false
   let isKnown = false
   const [opened, first] = openGateway(options.limits, openMailbox<SessionId>(options.limits.maxReadySessions))
   let state = opened
@@ -67,7 +68,10 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
     if (unannounced === 0 || !isKnown) return
     const offer = context.tell(options.rolloutServer, { type: 'demand', gateway: options.gateway, slots: unannounced })
     if (offer === 'accepted') unannounced = 0
-    else if (offer === 'full') context.after(REOFFER_MS, { type: 'reoffer-demand' })
+    else if (offer === 'full' && !isReofferSet) {
+      isReofferSet = true
+      context.after(REOFFER_MS, { type: 'reoffer-demand' })
+    }
   }
 
   function perform(effect: GatewayEffect): void {
@@ -210,6 +214,7 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
           context.reply(message.read.ask, snapshot(message.replicas))
           return
         case 'reoffer-demand':
+          isReofferSet = false
           announceDemand(0)
           return
         default:

@@ -218,10 +218,11 @@ function readResult(state: LedgerState, session: SessionId): StoredResult {
   return { type: 'result', session, attempt: row.attempt, payload: row.payload.slice(0) }
 }
 
+/** In the order of their first record; a call that was recorded again, because its delivery was mended, stands once, as it was mended. */
 function readCalls(state: LedgerState, session: SessionId): readonly CallRecord[] {
-  const calls: CallRecord[] = []
-  for (let log = lookUp(state.calls, session) ?? null; log !== null; log = log.earlier) calls.push(log.call)
-  return calls.reverse()
+  const written: CallRecord[] = []
+  for (let log = lookUp(state.calls, session) ?? null; log !== null; log = log.earlier) written.push(log.call)
+  return [...new Map(written.reverse().map((call) => [call.id, call])).values()]
 }
 
 function settle(state: LedgerState, task: TaskId): LedgerState {

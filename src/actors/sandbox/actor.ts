@@ -37,7 +37,6 @@ export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
   return {
     name: 'sandbox-host',
     capacity: 4096,
-    restarts: { max: 5, withinMs: 60_000 },
     create: (context) => createReceiver(context, options, memory),
   }
 }
@@ -159,8 +158,9 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
       case 'kill-process': {
         await launches.get(operation.sandbox)?.catch(() => {})
         const process = processes.get(operation.sandbox)
-        if (process !== undefined) await runtime.kill(process, operation.graceMs)
-        return { ok: true, value: undefined }
+        const isGone = process === undefined || (await runtime.kill(process, operation.graceMs))
+        if (isGone) return { ok: true, value: undefined }
+        return { ok: false, error: { code: 'timeout', detail: 'processes of the agent could not be ended' } }
       }
       default:
         return unreachable(operation)

@@ -34,7 +34,6 @@ export type Common = {
   readonly marks: Marks
   readonly durations: Readonly<Record<string, number>>
   readonly calls: number
-  readonly tokens: number
   readonly contextExhausted: boolean
   /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
   readonly cancelled: CancelReason | null

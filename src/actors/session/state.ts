@@ -17,7 +17,6 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
     marks: { opened: nowMs },
     durations: {},
     calls: 0,
-    tokens: 0,
     contextExhausted: false,
     cancelled: null,
   }
@@ -98,7 +97,6 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       return [
         {
           ...state,
-          tokens: state.tokens + message.sampledTokens,
           // An agent that made room and was answered again has got over it.
           contextExhausted: message.contextExhausted || (state.contextExhausted && message.status !== 'ok'),
         },
@@ -371,8 +369,8 @@ function prefixed(first: SessionEffect, [state, effects]: SessionStep): SessionS
 }
 
 function commonOf(state: Common): Common {
-  const { spec, policy, marks, durations, calls, tokens, contextExhausted, cancelled } = state
-  return { spec, policy, marks, durations, calls, tokens, contextExhausted, cancelled }
+  const { spec, policy, marks, durations, calls, contextExhausted, cancelled } = state
+  return { spec, policy, marks, durations, calls, contextExhausted, cancelled }
 }
 
 function endedOf(state: Ended): Ended {

@@ -173,7 +173,8 @@ export function openPool(options: PoolOptions): Pool {
           if (pinned === undefined || refusals.some(({ by, reason }) => by === pinned && reason !== 'full')) pin(session, member)
           return { ok: true, lease: leaseOf(member, acquired.lease) }
         }
-        member.outstanding -= 1
+        if (acquired.type === 'granted') leaseOf(member, acquired.lease).release('cancelled', null)
+        else member.outstanding -= 1
         if (acquired.type === 'refused') refusals.push({ ...acquired, by: member })
       }
       return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : refusalOf(refusals) }

@@ -127,6 +127,7 @@ export function openSimulatedRuntime({ scheduler, random, faults, runAgent }: Ru
     async kill(process, graceMs) {
       const known = processes.get(process.pid)
       if (known !== undefined) await end(known, graceMs)
+      return true
     },
     exec,
     async prepare(sandbox, action) {
