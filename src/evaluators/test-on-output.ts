@@ -30,8 +30,12 @@ type Config = z.infer<typeof configSchema>
 
 /** Bytes of test output that are read; what comes after is dropped while the tests go on. */
 const MAX_LOG_BYTES = 64 * 1024 * 1024
+/** The end of a log that a failure carries. */
+const MAX_SHOWN_LOG = 4000
 /** Names listed in the metadata per kind. */
 const MAX_LISTED = 200
+/** A shell's own: the command was found but could not be run, or there is none. */
+const NOT_RUN = new Set<number | null>([126, 127])
 
 // Polar runs test commands by bash, and data sets rely on it; sh where there is none. The tests are not told where their log is kept.
 const RUN_TESTS = `
@@ -86,11 +90,17 @@ async function runTests(config: Config, carried: Carried, fresh: EvaluatorSandbo
   const run = await fresh.exec({ command: RUN_TESTS, cwd: config.repo_dir, env, label: 'test' }, config.test_timeout * 1000)
   if (!run.ok) return failed('could not run the tests', detailOf(run))
   const { exit, stderr } = run.value
-  if (exit.type === 'lost') return failed('the test run vanished without an exit status', stderr.slice(-4000))
+  if (exit.type === 'lost') return failed('the test run vanished without an exit status', stderr.slice(-MAX_SHOWN_LOG))
   const log = await fresh.readFile(`${folder}/log`, MAX_LOG_BYTES)
   if (!log.ok) return failed('could not read what the tests printed', detailOf(log))
   const exitCode = exit.type === 'exited' ? exit.code : null
-  const comparison = compareTests(parseTestLog(Buffer.from(log.value).toString('utf8')), config.expected_output_json)
+  const text = Buffer.from(log.value).toString('utf8')
+  const tests = parseTestLog(text)
+  // Tests that never ran say nothing about the work: most often the task's command is wrong, or the grader's image lacks a program.
+  if (NOT_RUN.has(exitCode) && tests.size === 0) {
+    return failed(`the test command could not be run (exit code ${exitCode})`, text.slice(-MAX_SHOWN_LOG))
+  }
+  const comparison = compareTests(tests, config.expected_output_json)
   return graded(config, carried, {
     comparison,
     exitCode,

@@ -257,6 +257,12 @@ describe('what the tests say', () => {
       1,
     ],
     ['nothing at all', { test_command: 'exit 0', expected_output_json: { a: 'PASSED' } }, { missing_tests: ['a'] }, 0],
+    [
+      'a test and then a missing program',
+      { test_command: 'echo FAILED a; nosuch-report', expected_output_json: { a: 'PASSED' } },
+      { exit_code: 127, different_tests: ['a'] },
+      0,
+    ],
     ['on stderr', { test_command: 'echo PASSED a >&2', expected_output_json: { a: 'PASSED' } }, { resolved: true }, 1],
     ['in bash', { test_command: 'x=(PASSED a); echo "$x a"', expected_output_json: { a: 'PASSED' } }, { resolved: true }, 1],
     [
@@ -316,6 +322,8 @@ describe('an evaluator’s own failure is no reward', () => {
     ['when the folder is no repository', 'true', {}, "workspace: no commit 'HEAD' in a git repository here"],
     ['when there is no such folder', PREPARE, { repo_dir: '/testbed/nowhere' }, 'nowhere'],
     ['when the base commit is unknown', PREPARE, { base_commit: 'f'.repeat(40) }, 'ffffffffff'],
+    ['when there is no such test program', PREPARE, { test_command: 'nosuch-pytest -rA' }, '(exit code 127): '],
+    ['when the test program is not executable', PREPARE, { test_command: './text.txt' }, 'Permission denied'],
   ])('%s', async (_name, freshPrepare, config, word) => {
     const { evaluation } = await grade('echo x >>text.txt', config, freshPrepare)
     expect(evaluation).toMatchObject({ type: 'failed', error: expect.stringContaining(word) })
