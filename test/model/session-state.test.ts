@@ -196,6 +196,19 @@ describe('the outcome of a session', () => {
     expect(session.state.phase).toBe('closed')
   })
 
+  it.each<[string, string, string]>([
+    ['its last line', 'warming up\nsh: nosuch-agent: not found\n\n', ': sh: nosuch-agent: not found'],
+    ['without what a terminal takes for orders', '\u001b[31mno\u001b[0m\u0007 key\u202e\r\n \u001b[0m\n', ': no key'],
+    ['at most 200 characters of it', 'x'.repeat(70_000), `: ${'x'.repeat(200)}…`],
+    ['nothing, if there is nothing', ' \n\n', ''],
+  ])('says of an agent that never called the model what stderr ended with: %s', (_, stderrTail, reason) => {
+    const session = runningMachine()
+    session.send(ended({ exit: { type: 'exited', code: 127 }, stdoutTail: 'not this', stderrTail }))
+    session.settle()
+    const errors = session.effects.flatMap((effect) => (effect.type === 'finish' ? [effect.error] : []))
+    expect(errors).toEqual([`the agent ended (exit code 127) without a single model call${reason}`])
+  })
+
   it('is not graded when the table says no, and graded on what a timed-out agent left', () => {
     const cancelled = runningMachine()
     cancelled.send({ type: 'cancel', reason: 'cancelled by the trainer' })

@@ -6,6 +6,10 @@ import type { AgentEnded } from '../sandbox/protocol.ts'
 import type { Common, Ended, Live, SessionState, Verdict } from './phases.ts'
 import type { SessionMessage } from './protocol.ts'
 
+/** A terminal's colour codes whole, and every other control or format character alone. */
+const UNPRINTABLE = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]|[\\p{Cc}\\p{Cf}]`, 'gu')
+const MAX_REASON = 200
+
 /** `judge` reads the end of the agent's output; it belongs to the harness and is pure. */
 export type Judge = (ended: AgentEnded) => string | null
 
@@ -13,10 +17,18 @@ export function verdictOf(state: Live, ended: AgentEnded, judge: Judge): Verdict
   if (state.contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
   if (ended.exit.type === 'lost') return { outcome: 'runtime_error', error: 'the agent’s process vanished without an exit status' }
   const howItEnded = ended.exit.type === 'exited' ? `exit code ${ended.exit.code}` : `signal ${ended.exit.signal}`
-  if (state.calls === 0) return { outcome: 'harness_error', error: `the agent ended (${howItEnded}) without a single model call` }
+  if (state.calls === 0) return { outcome: 'harness_error', error: withoutCall(howItEnded, ended) }
   const fault = judge(ended)
   if (ended.exit.type === 'exited' && ended.exit.code === 0 && fault === null) return { outcome: 'completed', error: null }
   return { outcome: 'agent_error', error: fault ?? `the agent ended with ${howItEnded}` }
+}
+
+/** The last line of stderr is where a program says why it gave up: no such command, no such module, a missing key. */
+function withoutCall(howItEnded: string, { stderrTail }: AgentEnded): string {
+  const lines = stderrTail.split(/[\r\n]+/).map((line) => line.replaceAll(UNPRINTABLE, '').trim())
+  const last = lines.findLast((line) => line !== '')
+  const reason = last === undefined ? '' : `: ${last.length > MAX_REASON ? `${last.slice(0, MAX_REASON)}…` : last}`
+  return `the agent ended (${howItEnded}) without a single model call${reason}`
 }
 
 /** An engine failure that the agent could not get over is not the policy's fault. */
