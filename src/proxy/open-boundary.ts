@@ -44,6 +44,8 @@ export type BoundaryOptions = {
   /** Resolves to false when the record was refused; its answer is then not given. A second record of a call mends its delivery. */
   readonly recordCall: (record: CallRecord) => Promise<boolean>
   readonly log?: (event: string, detail: Readonly<Record<string, unknown>>) => void
+  /** Told when the first replica begins to serve and when the last one has ceased; before the first word none serves. */
+  readonly onServing?: (isServing: boolean) => void
 }
 
 const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang }
@@ -59,6 +61,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     model,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
+    onServing: options.onServing ?? (() => {}),
     replicas: options.replicas.map(({ id, url, engine, inFlight, line }) => ({
       id,
       url,

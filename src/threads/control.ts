@@ -79,6 +79,7 @@ export function openControlActors(
         if (server === null) throw new Error('the outbox delivered before there was a rollout server')
         return server
       },
+      report: (letter) => outside.log('dead-letter', letter),
     }),
   )
   server = kernel.spawn(

@@ -85,19 +85,23 @@ export async function openGatewayThread(
   const harnesses = await loadHarnesses(setup.customs.harnesses)
   const evaluators = createEvaluators(setup.customs.evaluators)
   let gateway: Address<GatewayCommand> | null = null
-  let isPressed = false
+  /** What the gateway must know of its thread; the latest word counts, and a full mailbox only delays it. */
+  const brakes = { isPressed: false, isEngineAvailable: false }
+  function tellGateway(brake: keyof typeof brakes): void {
+    if (gateway === null) return
+    const message: GatewayCommand =
+      brake === 'isPressed'
+        ? { type: 'arena-pressure', high: brakes.isPressed }
+        : { type: 'engine-available', isAvailable: brakes.isEngineAvailable }
+    if (kernel.tell(gateway, message) === 'full') kernel.scheduler.after(REOFFER_MS, () => tellGateway(brake))
+  }
   const arena = openArena({
     ...setup.arena,
     onPressure(high) {
-      isPressed = high
-      tellPressure()
+      brakes.isPressed = high
+      tellGateway('isPressed')
     },
   })
-  /** A lost all-clear would keep READY from granting for ever, so a full mailbox is tried again; the latest word counts. */
-  function tellPressure(): void {
-    if (gateway === null) return
-    if (kernel.tell(gateway, { type: 'arena-pressure', high: isPressed }) === 'full') kernel.scheduler.after(REOFFER_MS, tellPressure)
-  }
   const boundary = openBoundary({
     kernel,
     arena,
@@ -105,6 +109,11 @@ export async function openGatewayThread(
     model: setup.model,
     settings: setup.boundary,
     log: outside.log,
+    onServing(isServing) {
+      brakes.isEngineAvailable = isServing
+      outside.log(isServing ? 'engine-available' : 'no-engine-available', { gateway: setup.gateway })
+      tellGateway('isEngineAvailable')
+    },
     ...(outside.transport === undefined ? {} : { transport: outside.transport }),
     recordCall: async (call) => {
       const answer = await kernel.ask<LedgerCommand, Recorded>(
@@ -174,6 +183,7 @@ export async function openGatewayThread(
     }),
   )
 
+  tellGateway('isEngineAvailable')
   const own = gateway
   kernel.onExit((exit) => {
     if (exit.reason !== 'crashed') return

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
@@ -14,16 +16,26 @@ async function openNode(
   replicas: number,
   inFlight: number,
 ): Promise<{ readonly engines: readonly ScriptedEngine[]; readonly node: Serving }> {
-  const folder = mkdtempSync(join(tmpdir(), 'polar-replicas-'))
-  cleanup.push(async () => rmSync(folder, { recursive: true, force: true }))
   const engines: ScriptedEngine[] = []
   for (let index = 0; index < replicas; index += 1) {
     const engine = await openScriptedEngine({ generator: { words: [3, 8] }, model: 'policy', latency: { ttftMs: 20 } })
     engines.push(engine)
     cleanup.push(() => engine.close())
   }
+  return {
+    engines,
+    node: await serveInFrontOf(
+      engines.map(({ url }) => url),
+      inFlight,
+    ),
+  }
+}
+
+async function serveInFrontOf(urls: readonly string[], inFlight: number): Promise<Serving> {
+  const folder = mkdtempSync(join(tmpdir(), 'polar-replicas-'))
+  cleanup.push(async () => rmSync(folder, { recursive: true, force: true }))
   const config = join(folder, 'polar.yaml')
-  const listed = engines.map(({ url }, index) => ({ id: `gpu${index}`, url, max_in_flight: inFlight }))
+  const listed = urls.map((url, index) => ({ id: `gpu${index}`, url, max_in_flight: inFlight }))
   writeFileSync(
     config,
     JSON.stringify({
@@ -36,11 +48,25 @@ async function openNode(
   )
   const node = await startServing(config)
   cleanup.push(() => node.stop())
-  return { engines, node }
+  return node
 }
 
 const AGENT = join(root, 'test/threads/fixtures/chat-agent.ts')
-type Row = { readonly session_id: string; readonly outcome: string | null; readonly error: string | null }
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise((closed) => server.close(closed))
+  return port
+}
+
+type Row = {
+  readonly session_id: string
+  readonly status: string
+  readonly attempt: number
+  readonly outcome: string | null
+  readonly error: string | null
+}
 
 function control(node: Serving, path: string, body?: unknown): Promise<Response> {
   const headers = { authorization: `Bearer ${node.token}`, 'content-type': 'application/json' }
@@ -59,10 +85,15 @@ async function submit(node: Serving, sessions: number, calls: number): Promise<v
   expect(reply.status).toBe(200)
 }
 
+async function rowsOf(node: Serving): Promise<readonly Row[]> {
+  const { sessions } = (await (await control(node, '/tasks/t/sessions')).json()) as { readonly sessions: readonly Row[] }
+  return sessions
+}
+
 async function finished(node: Serving): Promise<readonly Row[]> {
   return vi.waitUntil(
     async () => {
-      const { sessions } = (await (await control(node, '/tasks/t/sessions')).json()) as { readonly sessions: readonly Row[] }
+      const sessions = await rowsOf(node)
       return sessions.every(({ outcome }) => outcome !== null) ? sessions : null
     },
     { timeout: 60_000, interval: 50 },
@@ -105,5 +136,15 @@ describe('inference servers behind the proxy pool', () => {
     const rows = await finished(node)
     expect(rows.map(({ outcome, error }) => [outcome, error])).toEqual(Array(4).fill(['completed', null]))
     expect(living === undefined ? [] : sessionsOf(living, rows)).toHaveLength(4)
+  }, 120_000)
+
+  it('keeps sessions in READY while its engine is not up yet, and loses none of them to that', async () => {
+    const port = await freePort()
+    const node = await serveInFrontOf([`http://127.0.0.1:${port}`], 2)
+    await submit(node, 2, 2)
+    await vi.waitUntil(async () => (await rowsOf(node)).every(({ status }) => status === 'READY'), { timeout: 60_000, interval: 50 })
+    const engine = await openScriptedEngine({ generator: { words: [3, 8] }, model: 'policy', port })
+    cleanup.push(() => engine.close())
+    expect((await finished(node)).map(({ outcome, attempt }) => [outcome, attempt])).toEqual(Array(2).fill(['completed', 1]))
   }, 120_000)
 })

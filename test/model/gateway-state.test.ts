@@ -29,6 +29,12 @@ function driver(limits: GatewayLimits) {
     }
   }
   absorb(first)
+  const send = (message: StepMessage): void => {
+    const [after, effects] = step(state, message, 0)
+    state = after
+    absorb(effects)
+  }
+  send({ type: 'engine-available', isAvailable: true })
 
   return {
     told,
@@ -42,16 +48,12 @@ function driver(limits: GatewayLimits) {
     get state() {
       return state
     },
-    send(message: StepMessage): void {
-      const [after, effects] = step(state, message, 0)
-      state = after
-      absorb(effects)
-    },
+    send,
     open(priority = 0): string | null {
       if (demand === 0) return null
       demand -= 1
       const name = `s${next++}`
-      this.send({ type: 'open-session', spec: sessionSpec(name, { priority }) })
+      send({ type: 'open-session', spec: sessionSpec(name, { priority }) })
       return name
     },
   }
@@ -101,6 +103,17 @@ describe('gateway stages', () => {
     }
     // One is being finished, two wait and keep both READY places: no fourth sandbox is started.
     expect([gateway.told.size, gateway.demand]).toEqual([3, 0])
+  })
+
+  it('keeps prepared sessions in READY while no engine serves', () => {
+    const gateway = driver(gatewayLimits())
+    const [first, second] = [gateway.open() ?? '', gateway.open() ?? '']
+    gateway.send({ type: 'session-prepared', session: id(first) })
+    gateway.send({ type: 'engine-available', isAvailable: false })
+    gateway.send({ type: 'session-prepared', session: id(second) })
+    expect([first, second].map((name) => has(gateway.told.get(name), 'begin-run'))).toEqual([true, false])
+    gateway.send({ type: 'engine-available', isAvailable: true })
+    expect(has(gateway.told.get(second), 'begin-run')).toBe(true)
   })
 
   it('stops granting run slots under arena pressure and goes on when it is gone', () => {

@@ -78,6 +78,8 @@ export type GatewayCommand =
   /** A session actor threw: its kernel ended it, and nobody else will report on the session. */
   | { readonly type: 'session-crashed'; readonly actor: number; readonly error: string }
   | { readonly type: 'arena-pressure'; readonly high: boolean }
+  /** Whether any inference replica serves. While none does, prepared sessions wait in READY: their agents would only meet errors. */
+  | { readonly type: 'engine-available'; readonly isAvailable: boolean }
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */
   | { readonly type: 'drain'; readonly ask: Ask<void> }

@@ -29,6 +29,7 @@ export type GatewayState = {
   /** The READY stage: every demand this gateway has announced, and every session in INIT, holds a reservation in it. */
   readonly ready: Mailbox<SessionId>
   readonly arenaPressure: boolean
+  readonly isEngineAvailable: boolean
   readonly draining: readonly Ask<void>[]
 }
 
@@ -53,6 +54,7 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
     postRunQueue: [],
     ready,
     arenaPressure: false,
+    isEngineAvailable: false,
     draining: [],
   }
   return [state, [{ type: 'announce-demand', slots }]]
@@ -88,6 +90,8 @@ export function step(
     }
     case 'arena-pressure':
       return grant({ ...state, arenaPressure: message.high }, [])
+    case 'engine-available':
+      return grant({ ...state, isEngineAvailable: message.isAvailable }, [])
     case 'drain':
       return settleDrain({ ...state, draining: [...state.draining, message.ask] }, [])
     default:
@@ -193,7 +197,8 @@ function grant(state: GatewayState, before: readonly GatewayEffect[]): Step {
   }
 
   const isPostRunBehind = next.postRunQueue.length >= next.limits.maxPostrunWorkers
-  while (!next.arenaPressure && !isPostRunBehind && count(next, 'running') < next.limits.maxRunWorkers) {
+  const mayRun = next.isEngineAvailable && !next.arenaPressure && !isPostRunBehind
+  while (mayRun && count(next, 'running') < next.limits.maxRunWorkers) {
     const session = next.ready.take()
     if (session === undefined) break
     const entry = next.sessions.get(session)

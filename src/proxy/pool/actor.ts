@@ -11,6 +11,8 @@ export type ReplicaOptions = {
   readonly limits: ReplicaLimits
   /** Settles by itself: a probe that hangs would leave the replica unprobed for ever. */
   readonly probe: () => Promise<ProbeResult>
+  /** Told on every change; false until the first probe has found it well. A paused replica still serves: its calls wait. */
+  readonly onServing: (isServing: boolean) => void
 }
 
 /** Every call has at most one message on its way here, so a mailbox of twice the thread's calls is never full. */
@@ -24,6 +26,7 @@ export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage>
       const [opened, first] = openReplica(options.id, options.url, options.limits)
 
       let state = opened
+      let wasServing = false
 
       function run(effect: ReplicaEffect): void {
         switch (effect.type) {
@@ -51,6 +54,9 @@ export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage>
           const [next, effects] = step(state, message)
           state = next
           for (const effect of effects) run(effect)
+          const isServing = state.health.phase === 'up' || state.isPaused
+          if (isServing !== wasServing) options.onServing(isServing)
+          wasServing = isServing
         },
       }
     },

@@ -35,6 +35,8 @@ export type PoolOptions = {
   /** How long a call may wait in a replica's line. */
   readonly acquireDeadlineMs: number
   readonly probeDeadlineMs: number
+  /** Told when the first replica begins to serve and when the last one has ceased. */
+  readonly onServing: (isServing: boolean) => void
 }
 
 export type Pool = {
@@ -69,6 +71,7 @@ type Refusal = Extract<Acquired, { type: 'refused' }> & { readonly by: Member }
 
 export function openPool(options: PoolOptions): Pool {
   const { kernel, model, acquireDeadlineMs, probeDeadlineMs } = options
+  let serving = 0
   const members = options.replicas.map(join)
   const pins = new Map<SessionId, Member>()
   let nextTicket = 1
@@ -76,8 +79,21 @@ export function openPool(options: PoolOptions): Pool {
 
   function join(replica: PoolReplica): Member {
     const facts: ProbedFacts = { model, maxModelLen: null }
-    const options = { id: replica.id, url: replica.url, limits: replica.limits, probe: () => probeWithin(replica, facts) }
-    return { replica, facts, address: kernel.spawn(replicaActor(options)), outstanding: 0, sessions: 0 }
+    const address = kernel.spawn(
+      replicaActor({
+        id: replica.id,
+        url: replica.url,
+        limits: replica.limits,
+        probe: () => probeWithin(replica, facts),
+        onServing: count,
+      }),
+    )
+    return { replica, facts, address, outstanding: 0, sessions: 0 }
+  }
+
+  function count(isServing: boolean): void {
+    serving += isServing ? 1 : -1
+    if (isServing ? serving === 1 : serving === 0) options.onServing(isServing)
   }
 
   async function probeWithin(replica: PoolReplica, facts: ProbedFacts): Promise<ProbeResult> {

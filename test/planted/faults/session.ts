@@ -33,8 +33,15 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
   {
     name: 'run slots are granted while the arena is full',
     file: 'src/actors/gateway/state.ts',
-    find: 'while (!next.arenaPressure && !isPostRunBehind &&',
-    replace: 'while (!isPostRunBehind &&',
+    find: 'next.isEngineAvailable && !next.arenaPressure && !isPostRunBehind',
+    replace: 'next.isEngineAvailable && !isPostRunBehind',
+    suites: ['test/model/gateway-state.test.ts'],
+  },
+  {
+    name: 'agents are started while no engine serves',
+    file: 'src/actors/gateway/state.ts',
+    find: 'next.isEngineAvailable && !next.arenaPressure && !isPostRunBehind',
+    replace: '!next.arenaPressure && !isPostRunBehind',
     suites: ['test/model/gateway-state.test.ts'],
   },
   {
