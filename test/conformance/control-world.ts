@@ -44,6 +44,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
         close: async () => undefined,
       },
       render: taskResultRenderer(readResult),
+      report: ({ task, detail }) => reports.push(`${task}: ${detail}`),
       ledger,
       rolloutServer: () => server,
     }),

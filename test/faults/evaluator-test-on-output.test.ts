@@ -9,7 +9,7 @@ import type { Evaluation, EvaluationContext, EvaluatorSandbox } from '../../src/
 import { createEvaluators } from '../../src/evaluators/registry.ts'
 import { openLocalRuntime } from '../../src/runtime/local.ts'
 import type { Runtime, SandboxRef } from '../../src/runtime/runtime.ts'
-import { countedRandom, realClock, unwrap } from '../support/runtime-fixture.ts'
+import { countedRandom, realClock, unwrap } from '../lib/runtime-fixture.ts'
 
 // The same repository in every sandbox. `SEEN` prints one line per file, so that the expected map is the tree itself.
 const MAKE_REPOSITORY = `

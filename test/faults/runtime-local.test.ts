@@ -8,7 +8,7 @@ import { openLocalRuntime } from '../../src/runtime/local.ts'
 import { findTree } from '../../src/runtime/process-tree.ts'
 import { treeOfSandbox } from '../../src/runtime/run.ts'
 import type { Command, ExecResult, ProcessRef, Runtime, SandboxRef, SandboxSpec } from '../../src/runtime/runtime.ts'
-import { countedRandom, realClock, unwrap } from '../support/runtime-fixture.ts'
+import { countedRandom, realClock, unwrap } from '../lib/runtime-fixture.ts'
 
 const MAX_OUTPUT = 64 * 1024
 const plain: SandboxSpec = {

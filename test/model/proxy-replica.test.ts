@@ -10,7 +10,14 @@ import { openReplica, type ReplicaEffect, type ReplicaMessage, type ReplicaState
 const LIMITS = { inFlight: 3, line: 2, downAfter: 2, probeBackoffMs: { first: 500, longest: 4_000 } }
 const ask = (id: number) => ({ thread: threadId('t'), incarnation: 1, ask: id })
 const session = sessionId('s')
-const serving = (tier: 'train' | 'eval'): ProbeResult => ({ type: 'serving', model: 'm', tier, maxModelLen: null, weightVersion: null, detail: null })
+const serving = (tier: 'train' | 'eval'): ProbeResult => ({
+  type: 'serving',
+  model: 'm',
+  tier,
+  maxModelLen: null,
+  weightVersion: null,
+  detail: null,
+})
 
 /** Runs messages and keeps what was answered to whom. */
 function openDriver() {

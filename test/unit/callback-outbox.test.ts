@@ -40,6 +40,7 @@ function openOutbox(
   const posts: Post[] = []
   const records: string[] = []
   const told: string[] = []
+  const reports: string[] = []
   const answers = [...(options.answers ?? [])]
   let underWay = 0
   let mostUnderWay = 0
@@ -88,6 +89,7 @@ function openOutbox(
       transport,
       render: options.render ?? (async (task, status, sessions) => Buffer.from(JSON.stringify({ task, status, sessions }))),
       ledger,
+      report: ({ task, origin, detail }) => reports.push(`${task} to ${origin}: ${detail}`),
       rolloutServer: () => (options.isServerGone?.() === true ? { ...server, actor: 9_999 } : server),
     }),
   )
@@ -102,7 +104,7 @@ function openOutbox(
       ...overrides,
     })
   const undelivered = () => kernel.ask<CallbackMessage, readonly Undelivered[]>(outbox, (ask) => ({ type: 'list-undelivered', ask }), 1_000)
-  return { world, posts, records, told, deliver, undelivered, mostUnderWay: () => mostUnderWay }
+  return { world, posts, records, told, reports, deliver, undelivered, mostUnderWay: () => mostUnderWay }
 }
 
 describe('a delivery', () => {
@@ -149,6 +151,19 @@ describe('a delivery', () => {
     expect(posts).toHaveLength(4)
     expect(records).toEqual(['t dead: connect ECONNREFUSED at attempt 4 of 4'])
     expect(told).toEqual(['t dead'])
+  })
+
+  it('is reported when it is dead, once, and without what its URL may hold of secrets', async () => {
+    const answers: Recorded[] = [{ type: 'refused', reason: 'full', detail: '' }]
+    const { world, records, reports, deliver } = openOutbox({
+      answers: [404, 200],
+      recorded: () => answers.shift() ?? { type: 'recorded' },
+    })
+    deliver('t', { url: 'http://me:secret@127.0.0.1:9000/cb?token=secret' })
+    deliver('u')
+    await world.run()
+    expect(records.filter((record) => record.startsWith('t '))).toHaveLength(2)
+    expect(reports).toEqual(['t to http://127.0.0.1:9000: answered 404 at attempt 1'])
   })
 
   it('waits longer after each attempt, anywhere between half and all of the doubled pause', async () => {

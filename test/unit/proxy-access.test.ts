@@ -2,7 +2,7 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { knownSessionId } from '../../src/contract/ids.ts'
-import { HELLO, openProxy } from '../support/proxy-fixture.ts'
+import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const CHAT = '/v1/chat/completions'
 

@@ -1,6 +1,6 @@
 // One call through the boundary in virtual time: what the agent is told, what the engine is asked, what is kept.
 import { describe, expect, it } from 'vitest'
-import { HELLO, openProxy } from '../support/proxy-fixture.ts'
+import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const STREAM = { ...HELLO, stream: true }
 

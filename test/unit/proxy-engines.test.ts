@@ -5,7 +5,7 @@ import { probe } from '../../src/proxy/engines/probe.ts'
 import { sglang } from '../../src/proxy/engines/sglang.ts'
 import type { Connection } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
-import { type Completion, completionBody } from '../support/proxy-fixture.ts'
+import { type Completion, completionBody } from '../lib/proxy-fixture.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 const respond = (body: unknown, status = 200, headers = {}) => ({

@@ -1,6 +1,6 @@
 // Eight replicas and one: who serves whom, who steps in, and what a caller is told when nobody can.
 import { describe, expect, it } from 'vitest'
-import { openProxy } from '../support/proxy-fixture.ts'
+import { openProxy } from '../lib/proxy-fixture.ts'
 
 const ask = (text: string) => ({ model: 'm', messages: [{ role: 'user', content: text }] })
 

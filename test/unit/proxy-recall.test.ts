@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { AnswerMessage, AssistantMessage, ChatMessage } from '../../src/proxy/chat.ts'
 import { openRecall } from '../../src/proxy/recall.ts'
-import { HELLO, openProxy } from '../support/proxy-fixture.ts'
+import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const call = (args: string, id = 'c1') => ({ id, type: 'function' as const, function: { name: 'f', arguments: args } })
 const said = (rest: Partial<AnswerMessage>): AnswerMessage => ({ role: 'assistant', content: null, ...rest })

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { knownSessionId } from '../../src/contract/ids.ts'
-import { HELLO, openProxy } from '../support/proxy-fixture.ts'
+import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const STREAM = { ...HELLO, stream: true }
 const LINGER = 20_000

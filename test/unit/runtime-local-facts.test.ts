@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { openRuntimes } from '../../src/runtime/registry.ts'
 import { folderOf, isUnder } from '../../src/runtime/sandbox-folder.ts'
 import { parseStatus } from '../../src/runtime/supervisor.ts'
-import { countedRandom, realClock, unwrap } from '../support/runtime-fixture.ts'
+import { countedRandom, realClock, unwrap } from '../lib/runtime-fixture.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'polar-facts-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

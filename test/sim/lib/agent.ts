@@ -2,7 +2,7 @@
 import type { Random, Scheduler } from '../../../src/kernel/clock.ts'
 import type { Boundary } from '../../../src/proxy/boundary.ts'
 import type { Command, ProcessExit } from '../../../src/runtime/runtime.ts'
-import { openFakeSink } from '../../support/proxy-fixture.ts'
+import { openFakeSink } from '../../lib/proxy-fixture.ts'
 import { type ChatMessage, ownerMark } from './model.ts'
 import { sleep } from './time.ts'
 

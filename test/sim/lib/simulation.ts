@@ -11,7 +11,7 @@ import type { Boundary } from '../../../src/proxy/boundary.ts'
 import { openInlineCpu } from '../../../src/tasks/pool.ts'
 import { type InlineNode, openInlineNode } from '../../../src/topology.ts'
 import { unpackSession } from '../../../src/trajectory/pack.ts'
-import { openFakeSink } from '../../support/proxy-fixture.ts'
+import { openFakeSink } from '../../lib/proxy-fixture.ts'
 import { type Agents, openAgents } from './agent.ts'
 import { type Engine, openEngine } from './engine.ts'
 import { type Model, openModel } from './model.ts'
@@ -19,6 +19,9 @@ import { type Arrival, openReceiver } from './receiver.ts'
 import { openSimulatedRuntime, type Peaks } from './runtime.ts'
 import type { Schedule, TaskPlan } from './schedule.ts'
 import { countTimers, sleep } from './time.ts'
+
+/** Engines and trainers come and go on these days, and the node says so; anything else it has to say is a fault. */
+const FORESEEN = new Set(['engine-available', 'no-engine-available', 'dead-letter'])
 
 export type StoredSession = { readonly attempt: number; readonly result: SessionResult }
 
@@ -110,7 +113,6 @@ async function openDay(schedule: Schedule) {
     cpu: openInlineCpu(),
     transport: receiver.transport,
     publish: (event) => events.push(event),
-    // Engines come and go on these days, and the node says so; anything else it has to say is a fault.
     log(event, detail) {
       if (!FORESEEN.has(event)) faults.push(`${event} ${JSON.stringify(detail)}`)
     },
