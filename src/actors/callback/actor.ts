@@ -11,6 +11,7 @@ import {
   type AttemptOutcome,
   type CallbackLimits,
   type CallbackMessage,
+  type DeadLetter,
   type Delivery,
   emptyOutbox,
   type OutboxEffect,
@@ -36,6 +37,8 @@ export type CallbackOptions = {
   readonly ledger: Address<LedgerCommand>
   /** Known only after both actors are spawned. */
   readonly rolloutServer: () => Address<RolloutServerCommand>
+  /** For the operator: a result that its trainer will not get. */
+  readonly report: (letter: DeadLetter) => void
 }
 
 export function callbackOutbox(options: CallbackOptions): ActorSpec<CallbackMessage> {
@@ -119,6 +122,9 @@ function run(
       const { task, state } = effect
       return { type: 'told', task, offer: context.tell(options.rolloutServer(), { type: 'task-delivered', task, state }) }
     }
+    case 'report':
+      options.report(effect.letter)
+      return null
     case 'answer':
       context.reply(effect.ask, effect.undelivered)
       return null

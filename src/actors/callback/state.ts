@@ -69,12 +69,16 @@ type CallbackSignal =
 
 export type CallbackMessage = CallbackCommand | CallbackSignal
 
+export type DeadLetter = Pick<Undelivered, 'task' | 'origin'> & { readonly detail: string }
+
 export type OutboxEffect =
   | { readonly type: 'send'; readonly delivery: Delivery; readonly deadlineMs: number }
   | { readonly type: 'abort'; readonly task: TaskId }
   | { readonly type: 'after'; readonly delayMs: number; readonly message: CallbackSignal }
   | { readonly type: 'record'; readonly task: TaskId; readonly verdict: Verdict }
   | { readonly type: 'tell'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  /** Once for each dead letter: nobody else hears of it unasked. */
+  | { readonly type: 'report'; readonly letter: DeadLetter }
   | { readonly type: 'answer'; readonly ask: Ask<readonly Undelivered[]>; readonly undelivered: readonly Undelivered[] }
 
 const CLOSE_AGAIN_MS = 1_000
@@ -182,7 +186,10 @@ function decide(state: OutboxState, delivery: Delivery, outcome: AttemptOutcome,
 }
 
 function close(state: OutboxState, delivery: Delivery, verdict: Verdict): Step {
-  return [put(state, { ...parcelOf(delivery), phase: 'closing', verdict }), [{ type: 'record', task: delivery.task, verdict }]]
+  const { task, origin } = delivery
+  const { detail } = verdict
+  const reports: readonly OutboxEffect[] = verdict.state === 'dead' ? [{ type: 'report', letter: { task, origin, detail } }] : []
+  return [put(state, { ...parcelOf(delivery), phase: 'closing', verdict }), [...reports, { type: 'record', task, verdict }]]
 }
 
 function closeAgain(task: TaskId): OutboxEffect {
