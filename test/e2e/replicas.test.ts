@@ -15,10 +15,11 @@ afterEach(async () => {
 async function openNode(
   replicas: number,
   inFlight: number,
+  shape: 'vllm' | 'sglang' = 'vllm',
 ): Promise<{ readonly engines: readonly ScriptedEngine[]; readonly node: Serving }> {
   const engines: ScriptedEngine[] = []
   for (let index = 0; index < replicas; index += 1) {
-    const engine = await openScriptedEngine({ generator: { words: [3, 8] }, model: 'policy', latency: { ttftMs: 20 } })
+    const engine = await openScriptedEngine({ generator: { words: [3, 8] }, model: 'policy', shape, latency: { ttftMs: 20 } })
     engines.push(engine)
     cleanup.push(() => engine.close())
   }
@@ -27,11 +28,12 @@ async function openNode(
     node: await serveInFrontOf(
       engines.map(({ url }) => url),
       inFlight,
+      shape,
     ),
   }
 }
 
-async function serveInFrontOf(urls: readonly string[], inFlight: number): Promise<Serving> {
+async function serveInFrontOf(urls: readonly string[], inFlight: number, engine: 'vllm' | 'sglang' = 'vllm'): Promise<Serving> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-replicas-'))
   cleanup.push(async () => rmSync(folder, { recursive: true, force: true }))
   const config = join(folder, 'polar.yaml')
@@ -41,7 +43,7 @@ async function serveInFrontOf(urls: readonly string[], inFlight: number): Promis
     JSON.stringify({
       rollout: { port: 0 },
       gateway: {
-        nodes: [{ id: 'g', port: 0, model_served: 'policy', inference: { engine: 'vllm' }, max_init_workers: 8, max_run_workers: 8 }],
+        nodes: [{ id: 'g', port: 0, model_served: 'policy', inference: { engine }, max_init_workers: 8, max_run_workers: 8 }],
       },
       polar_node: { data_dir: join(folder, 'data'), replicas: { g: listed } },
     }),
@@ -58,6 +60,11 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo
   await new Promise((closed) => server.close(closed))
   return port
+}
+
+type Result = {
+  readonly session_id: string
+  readonly trajectory: { readonly traces: readonly { readonly response_ids: readonly number[]; readonly loss_mask: readonly number[] }[] }
 }
 
 type Row = {
@@ -125,6 +132,19 @@ describe('inference servers behind the proxy pool', () => {
     expect(rows.map(({ outcome }) => outcome)).toEqual(Array(8).fill('completed'))
     // One more is the probe.
     expect(engines[0]?.requests()).toHaveLength(8 * 4 + 1)
+  }, 120_000)
+
+  it('trains what an engine in SGLang’s shape sampled', async () => {
+    const { engines, node } = await openNode(1, 4, 'sglang')
+    await submit(node, 2, 3)
+    const rows = await finished(node)
+    expect(rows.map(({ outcome }) => outcome)).toEqual(Array(2).fill('completed'))
+    const { results } = (await (await control(node, '/rollout/task/t')).json()) as { readonly results: readonly Result[] }
+    for (const { session_id, trajectory } of results) {
+      const sampled = engines[0]?.requests().filter(({ body }) => JSON.stringify(body).includes(session_id)) ?? []
+      const trained = trajectory.traces.flatMap(({ response_ids, loss_mask }) => response_ids.filter((_, at) => loss_mask[at] === 1))
+      expect(trained).toEqual(sampled.flatMap(({ sampledIds }) => sampledIds))
+    }
   }, 120_000)
 
   it('takes sessions elsewhere when their replica dies under them', async () => {
