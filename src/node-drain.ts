@@ -8,11 +8,12 @@ import { type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
 import type { Kernel } from './kernel/kernel.ts'
 
 export type NodeDrain = {
-  /** `begun` hears of each step when it begins. Idempotent: who comes later hears of the steps that are left, and gets the same report. */
+  /** Idempotent: who comes later hears of the steps that are left, and gets the same report. */
   run(begun?: StepBegun): Promise<DrainReport>
 }
 
-export type StepBegun = (step: number, name: string) => void
+/** Hears of each step when it begins; and of one that takes long a second time, with what it waits for. */
+export type StepBegun = (step: number, name: string, waitsFor: string | null) => void
 
 export type DrainedNode = {
   readonly kernel: Kernel
@@ -25,20 +26,29 @@ export type DrainedNode = {
   readonly waitMs: number
 }
 
+type WaitingStep = DrainStep & {
+  /** Null when there is nothing to say; never rejects. */
+  readonly waitsFor?: () => Promise<string | null>
+}
+
 const ANSWER_MS = 5_000
 const STOP_MS = 30_000
 /** The ask's own deadline says more than the step's. */
 const SLACK_MS = 5_000
 const MAX_NAMED = 10
+/** A trainer that takes its results at once is nobody's concern. */
+const PATIENCE_MS = 1_000
 
 /** Admission first, so that every later step only ever has less to do. */
 export function openNodeDrain(node: DrainedNode): NodeDrain {
   const { kernel, waitMs } = node
   const askServer = <R>(make: (ask: Ask<R>) => RolloutServerCommand, deadlineMs: number): Promise<Answer<R>> =>
     kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, deadlineMs)
+  const listUndelivered = (): Promise<Answer<readonly Undelivered[]>> =>
+    kernel.ask<CallbackCommand, readonly Undelivered[]>(node.callback, (ask) => ({ type: 'list-undelivered', ask }), ANSWER_MS)
   let undrained = node.gateways.length
 
-  const steps: readonly DrainStep[] = [
+  const steps: readonly WaitingStep[] = [
     {
       name: 'admission',
       deadlineMs: ANSWER_MS + SLACK_MS,
@@ -70,11 +80,13 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
         const delivered = await askServer<void>((ask) => ({ type: 'await-deliveries', ask }), waitMs)
         if (delivered.ok) return
         if (delivered.error !== 'deadline') throw new Error(`the rollout server did not answer: ${delivered.error}`)
-        const undelivered = answered(
-          'the outbox',
-          await kernel.ask<CallbackCommand, readonly Undelivered[]>(node.callback, (ask) => ({ type: 'list-undelivered', ask }), ANSWER_MS),
-        )
+        const undelivered = answered('the outbox', await listUndelivered())
         throw new Error(undelivered.length === 0 ? 'not every task has ended' : describeUndelivered(undelivered))
+      },
+      async waitsFor() {
+        const undelivered = await listUndelivered()
+        if (!undelivered.ok || undelivered.value.length === 0) return null
+        return `${countByOrigin(undelivered.value)}; given up after ${waitMs / 1_000} s`
       },
     },
     {
@@ -84,13 +96,27 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
     },
   ]
   const listeners = new Set<StepBegun>()
+  const tell: StepBegun = (...news) => {
+    for (const begun of listeners) begun(...news)
+  }
+  async function tellWait(index: number, { name, waitsFor }: WaitingStep, done: AbortSignal): Promise<void> {
+    const what = await waitsFor?.()
+    if (what != null && !done.aborted) tell(index + 1, name, what)
+  }
   const drain = openDrain(
     kernel.scheduler,
     steps.map((step, index) => ({
       ...step,
-      run() {
-        for (const begun of listeners) begun(index + 1, step.name)
-        return step.run()
+      async run() {
+        tell(index + 1, step.name, null)
+        const done = new AbortController()
+        const patience = kernel.scheduler.after(PATIENCE_MS, () => void tellWait(index, step, done.signal))
+        try {
+          await step.run()
+        } finally {
+          done.abort()
+          patience.cancel()
+        }
       },
     })),
   )
@@ -110,6 +136,16 @@ export async function stopSandboxes(kernel: Kernel, sandboxes: Address<SandboxCo
 function answered<T>(who: string, answer: Answer<T>): T {
   if (!answer.ok) throw new Error(`${who} did not answer: ${answer.error}`)
   return answer.value
+}
+
+function countByOrigin(undelivered: readonly Undelivered[]): string {
+  const byOrigin = Map.groupBy(undelivered, ({ origin }) => origin)
+  const named = [...byOrigin].slice(0, MAX_NAMED).map(([origin, results]) => {
+    const trouble = results.findLast((result) => result.trouble !== null)?.trouble ?? 'no answer yet'
+    return `${results.length} ${results.length === 1 ? 'result' : 'results'} for ${origin} (${trouble})`
+  })
+  const others = byOrigin.size > MAX_NAMED ? [`${byOrigin.size - MAX_NAMED} more receivers`] : []
+  return [...named, ...others].join(', ')
 }
 
 function describeUndelivered(undelivered: readonly Undelivered[]): string {

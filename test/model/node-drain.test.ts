@@ -9,6 +9,8 @@ import { openWorld, seededRandom } from '../../src/kernel/world.ts'
 import { openInlineCpu } from '../../src/tasks/pool.ts'
 import { openInlineNode } from '../../src/topology.ts'
 import { unpackSession } from '../../src/trajectory/pack.ts'
+import { openEngine } from '../sim/lib/engine.ts'
+import { openModel } from '../sim/lib/model.ts'
 import { openSimulatedRuntime } from '../sim/lib/runtime.ts'
 import { drawSchedule } from '../sim/lib/schedule.ts'
 import { sleep } from '../sim/lib/time.ts'
@@ -36,6 +38,12 @@ async function openNode({ agentMs, drainMs, status = 200 }: Options) {
       await sleep(world, agentMs, killed)
       return killed.aborted ? { type: 'signalled', signal: 'SIGTERM' } : { type: 'exited', code: 0 }
     },
+  })
+  const engine = openEngine({
+    scheduler: world,
+    random: seededRandom(3),
+    model: openModel(seededRandom(4)),
+    faults: { rate: 0, kinds: [], outages: [], maxLatencyMs: 0 },
   })
   const posted: string[] = []
   const faults: string[] = []
@@ -65,11 +73,11 @@ async function openNode({ agentMs, drainMs, status = 200 }: Options) {
         close: async () => {},
       },
       publish: () => {},
-      log: (event, detail) => faults.push(`${event} ${JSON.stringify(detail)}`),
+      log: (event, detail) => event !== 'engine-available' && faults.push(`${event} ${JSON.stringify(detail)}`),
       gateway: () => ({
         cpu: openInlineCpu(),
         listens: false,
-        transport: () => ({ send: async () => ({ ok: false, error: 'refused', detail: '' }), close: async () => {} }),
+        transport: engine.transport,
       }),
     },
   )
@@ -192,7 +200,9 @@ describe('a node that is told to stop', () => {
     const { world, node, runtime, until, submit } = await openNode({ agentMs: 100, drainMs: 5_000, status: 503 })
     await submit(task('a', 1))
     await world.advance(1_000)
-    const report = await until(node.drain())
+    const waited: string[] = []
+    const report = await until(node.drain((step, _, waitsFor) => waitsFor !== null && waited.push(`${step}: ${waitsFor}`)))
+    expect(waited).toEqual(['4: 1 result for http://trainer:9000 (answered 503); given up after 5 s'])
     expect(outline(report)[3]).toMatch(/^4 callback: not delivered: a to http:\/\/trainer:9000 \(\d tries; answered 503\)$/)
     expect([report.isDrained, runtime.liveSandboxes()]).toEqual([false, 0])
     await until(node.close())
