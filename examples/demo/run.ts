@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ensureAgent } from '../../scripts/agents.ts'
-import { openControlClient } from '../../src/cli/control-client.ts'
+import { type ControlEvent, openControlClient } from '../../src/cli/control-client.ts'
 import { loadQwen } from '../../src/engine/scripted/qwen.ts'
 import { openListener, type TaskResult, type Trace } from './listener.ts'
 import { startEngine, startNode } from './processes.ts'
@@ -56,7 +56,8 @@ async function demo(): Promise<boolean> {
 
     const client = openControlClient(node.url, node.token)
     const stopEvents = new AbortController()
-    const stages = showStages(client.events(stopEvents.signal), stopEvents.signal)
+    const events = await client.openEvents(stopEvents.signal)
+    const stages = events === null ? Promise.resolve() : showStages(events, stopEvents.signal)
     closing.unshift(async () => {
       stopEvents.abort()
       await stages
@@ -85,7 +86,7 @@ function readTask(callbackUrl: string): Readonly<Record<string, unknown>> {
 }
 
 /** One column per session, one line per change. */
-async function showStages(events: AsyncGenerator<{ readonly type: string; readonly data: unknown }>, stopped: AbortSignal): Promise<void> {
+async function showStages(events: AsyncIterable<ControlEvent>, stopped: AbortSignal): Promise<void> {
   const columns = new Map<string, number>()
   const current: string[] = []
   try {

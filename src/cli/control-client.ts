@@ -6,9 +6,11 @@ export type ControlClient = {
   get(path: string): Promise<Reply>
   post(path: string, body: unknown): Promise<Reply>
   delete(path: string): Promise<Reply>
-  /** Server-sent events until `signal` aborts or the server ends the stream. */
-  events(signal: AbortSignal): AsyncGenerator<{ readonly type: string; readonly data: unknown }>
+  /** Resolves once the node sends what happens from now on, until `signal` aborts or the node ends the stream; null when it does not. */
+  openEvents(signal: AbortSignal): Promise<AsyncIterable<ControlEvent> | null>
 }
+
+export type ControlEvent = { readonly type: string; readonly data: unknown }
 
 /** `status` 0: no answer; then `detail` says why. */
 export type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
@@ -43,24 +45,26 @@ export function openControlClient(address: string, token: string | null): Contro
     get: (path) => call('GET', path),
     post: (path, body) => call('POST', path, body),
     delete: (path) => call('DELETE', path),
-    async *events(signal) {
-      const response = await fetch(`${base}/events`, { headers: { ...headers, accept: 'text/event-stream' }, signal })
-      if (!response.ok || response.body === null) return
-      const decoder = new TextDecoder()
-      let pending = ''
-      for await (const chunk of response.body) {
-        pending += decoder.decode(chunk, { stream: true })
-        const frames = pending.split('\n\n')
-        pending = frames.pop() ?? ''
-        for (const frame of frames) {
-          const fields = new Map(
-            frame.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]),
-          )
-          const data = fields.get('data')
-          if (data !== undefined) yield { type: fields.get('event') ?? 'message', data: parseJson(data) }
-        }
-      }
+    async openEvents(signal) {
+      const connected = fetch(`${base}/events`, { headers: { ...headers, accept: 'text/event-stream' }, signal })
+      const response = await connected.catch(() => null)
+      return response?.ok === true && response.body !== null ? readEvents(response.body) : null
     },
+  }
+}
+
+async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ControlEvent> {
+  const decoder = new TextDecoder()
+  let pending = ''
+  for await (const chunk of body) {
+    pending += decoder.decode(chunk, { stream: true })
+    const frames = pending.split('\n\n')
+    pending = frames.pop() ?? ''
+    for (const frame of frames) {
+      const fields = new Map(frame.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]))
+      const data = fields.get('data')
+      if (data !== undefined) yield { type: fields.get('event') ?? 'message', data: parseJson(data) }
+    }
   }
 }
 

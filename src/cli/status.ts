@@ -1,5 +1,6 @@
 // `polar status`: tasks, gateways and replicas of a node, or the sessions of one task.
 import type { Reply } from './control-client.ts'
+import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { openTarget, type TargetOptions } from './target.ts'
 
@@ -7,24 +8,38 @@ export type StatusOptions = TargetOptions & { readonly json?: boolean }
 
 type Row = Readonly<Record<string, unknown>>
 
+const MAX_LISTED = 100
+
 export async function runStatus(task: string | undefined, options: StatusOptions): Promise<ExitCode> {
   const target = await openTarget(options)
   if (!target.ok) return endWith(EXIT.usage, target.problem)
-  const path = task === undefined ? '/rollout/status' : `/tasks/${encodeURIComponent(task)}/sessions`
-  const reply = await target.client.get(path)
-  if (reply.status === 0) return endWith(EXIT.unreachable, reply.detail)
-  if (reply.status !== 200) return endWith(exitOf(reply), reply.detail)
-  if (options.json === true) process.stdout.write(`${JSON.stringify(reply.body)}\n`)
-  else process.stdout.write(task === undefined ? describeNode(reply.body) : describeSessions(reply.body))
+  const { client } = target
+  const asked =
+    task === undefined
+      ? [client.get('/rollout/status'), client.get(`/tasks?limit=${MAX_LISTED}`)]
+      : [client.get(`/tasks/${encodeURIComponent(task)}/sessions`)]
+  const replies = await Promise.all(asked)
+  const refusal = replies.find(({ status }) => status !== 200)
+  if (refusal !== undefined) return endWith(exitOf(refusal), refusal.detail)
+  const [body, listed] = replies.map((reply) => reply.body)
+  const tasks = rowsOf(member(listed, 'tasks'))
+  if (task === undefined) say(options, { ...(body as Row), latest_tasks: tasks }, describeNode(body, tasks))
+  else say(options, body, describeSessions(body))
   return EXIT.ok
 }
 
+function say(options: StatusOptions, record: unknown, text: string): void {
+  process.stdout.write(options.json === true ? `${JSON.stringify(record)}\n` : text)
+}
+
 function exitOf({ status, body }: Reply): ExitCode {
+  if (status === 0) return EXIT.unreachable
   if (status === 401) return EXIT.usage
   return status === 404 && member(body, 'detail') !== undefined ? EXIT.failed : EXIT.unreachable
 }
 
-function describeNode(body: unknown): string {
+/** `listed`: the latest tasks, newest first; the status of the node counts them all. */
+function describeNode(body: unknown, listed: readonly Row[]): string {
   const lines: string[] = []
   for (const node of rowsOf(member(member(body, 'nodes'), 'nodes'))) {
     const metrics = member(node, 'metrics')
@@ -41,10 +56,18 @@ function describeNode(body: unknown): string {
       )
     }
   }
-  const tasks = Object.entries(member(body, 'tasks') ?? {})
-  lines.push(tasks.length === 0 ? 'no tasks' : 'tasks', ...tasks.map(([id, status]) => `  ${id}  ${status}`))
+  const earlier = Object.keys(member(body, 'tasks') ?? {}).length - listed.length
+  lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map(describeTask))
+  if (earlier > 0) lines.push(`  … and ${earlier} earlier`)
   lines.push(`waiting for dispatch: ${member(member(body, 'pipeline'), 'pending_sessions') ?? 0} sessions`)
   return `${lines.join('\n')}\n`
+}
+
+function describeTask(row: Row): string {
+  const reward = typeof row.mean_reward === 'number' ? `  mean reward ${Math.round(row.mean_reward * 1_000) / 1_000}` : ''
+  const delivery = describeDelivery(row.delivery)
+  const callback = delivery === null ? '' : `  callback ${delivery}`
+  return `  ${row.task_id}  ${row.status}  ${row.completed_sessions}/${row.num_samples} sessions ended${reward}${callback}`
 }
 
 function describeSessions(body: unknown): string {
@@ -53,7 +76,9 @@ function describeSessions(body: unknown): string {
     (row) =>
       `${row.session_id}  attempt ${row.attempt}  ${row.outcome ?? row.status}  reward ${row.reward ?? '–'}${row.error === null ? '' : `  (${row.error})`}`,
   )
-  return `${[`task ${member(body, 'task_id')}: ${rows.length} sessions`, ...lines].join('\n')}\n`
+  const delivery = describeDelivery(member(body, 'delivery'))
+  const callback = delivery === null ? '' : `, callback ${delivery}`
+  return `${[`task ${member(body, 'task_id')} ${member(body, 'status')}: ${rows.length} sessions${callback}`, ...lines].join('\n')}\n`
 }
 
 function member(value: unknown, key: string): unknown {

@@ -1,7 +1,9 @@
 // `polar submit`: sends a task, follows its sessions, says how each ended.
 import { readFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { parse as parseYaml } from 'yaml'
-import type { ControlClient } from './control-client.ts'
+import type { ControlClient, ControlEvent } from './control-client.ts'
+import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
 import { openTarget, type TargetOptions } from './target.ts'
@@ -15,12 +17,18 @@ export type SubmitOptions = TargetOptions & {
 
 type SessionRow = {
   readonly session_id: string
+  readonly attempt: number
   readonly status: string
   readonly outcome: string | null
   readonly reward: number | null
   readonly error: string | null
 }
 
+type Events = AsyncIterable<ControlEvent>
+
+const EVENTS_WITHIN_MS = 2_000
+const LAST_EVENTS_MS = 500
+const DELIVERY_LOOKS = 4
 const ENDED = new Set(['completed', 'failed', 'cancelled'])
 
 export async function runSubmit(file: string, options: SubmitOptions): Promise<ExitCode> {
@@ -34,7 +42,17 @@ export async function runSubmit(file: string, options: SubmitOptions): Promise<E
   const target = await openTarget(options)
   if (!target.ok) return endWith(EXIT.usage, target.problem)
   const { client } = target
+  const stop = new AbortController()
+  try {
+    // Before the task is there: a short one would be over before its first event is heard.
+    const events = options.wait ? await eventsSoon(client, stop.signal) : null
+    return await submit(task, client, events, options)
+  } finally {
+    stop.abort()
+  }
+}
 
+async function submit(task: unknown, client: ControlClient, events: Events | null, options: SubmitOptions): Promise<ExitCode> {
   const submitted = await client.post('/rollout/task/submit', task)
   if (submitted.status === 0) return endWith(EXIT.unreachable, submitted.detail)
   if (submitted.status !== 200)
@@ -48,7 +66,7 @@ export async function runSubmit(file: string, options: SubmitOptions): Promise<E
     : `task ${id} submitted`
   say(options, { event: 'submitted', task_id: id, status }, told)
   if (!options.wait) return EXIT.ok
-  return follow(client, id, options)
+  return follow(client, id, ENDED.has(status) ? null : events, options)
 }
 
 /** The node understood the task and will not have it, now or later. */
@@ -56,48 +74,76 @@ function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 404 && status !== 429
 }
 
-async function follow(client: ControlClient, id: string, options: SubmitOptions): Promise<ExitCode> {
-  const stop = new AbortController()
-  const news = watchEvents(client, id, options, stop.signal)
-  try {
-    for (;;) {
-      const row = await readTask(client, id)
-      if (row === null) return endWith(EXIT.unreachable, `task ${id} can no longer be read at ${client.url}`)
-      if (ENDED.has(row.status)) return await report(client, id, row.status, options)
-      await newsWithin(news, options.pollInterval * 1000)
+/** A node that does not answer here is not waited for: looking at the task tells everything in the end. */
+async function eventsSoon(client: ControlClient, signal: AbortSignal): Promise<Events | null> {
+  const late = Promise.withResolvers<null>()
+  const timer = setTimeout(late.resolve, EVENTS_WITHIN_MS, null)
+  const events = await Promise.race([client.openEvents(signal), late.promise])
+  clearTimeout(timer)
+  return events
+}
+
+async function follow(client: ControlClient, id: string, events: Events | null, options: SubmitOptions): Promise<ExitCode> {
+  const news = openNews()
+  // A stream that breaks leaves the looks.
+  const printed = events === null ? Promise.resolve() : printEvents(events, id, options, news.tell).catch(() => {})
+  for (;;) {
+    const row = await readTask(client, id)
+    if (row === null) return endWith(EXIT.unreachable, `task ${id} can no longer be read at ${client.url}`)
+    if (ENDED.has(row.status)) {
+      await Promise.race([printed, delay(LAST_EVENTS_MS, undefined, { ref: false })])
+      return report(client, id, row.status, options)
     }
-  } finally {
-    stop.abort()
+    await news.within(options.pollInterval * 1000)
   }
 }
 
-/** Prints state changes as they come; `changed` resolves with the task's next event. Without events, polling alone tells. */
-function watchEvents(client: ControlClient, id: string, options: SubmitOptions, signal: AbortSignal): { changed(): Promise<void> } {
+/** Until the task has ended. */
+async function printEvents(events: Events, id: string, options: SubmitOptions, tell: () => void): Promise<void> {
+  for await (const { type, data } of events) {
+    if (textOf(data, 'task_id') !== id) continue
+    if (type === 'session.state_changed') {
+      const [session, status, attempt] = [textOf(data, 'session_id'), textOf(data, 'status'), attemptOf(data)]
+      say(
+        options,
+        { event: type, session_id: session, status, attempt },
+        `  ${session.slice(0, 17)}…  ${status}${describeAttempt(attempt)}`,
+      )
+    }
+    if (type === 'task.completed' || type === 'task.updated') tell()
+    if (type === 'task.completed') return
+  }
+}
+
+/** One reader, who hears also of what was told while it did not listen. */
+function openNews(): { tell(): void; within(ms: number): Promise<void> } {
+  let isTold = false
   let wake: () => void = () => {}
-  let next = new Promise<void>((resolve) => {
-    wake = resolve
-  })
-  async function watch(): Promise<void> {
-    for await (const { type, data } of client.events(signal)) {
-      if (textOf(data, 'task_id') !== id) continue
-      if (type === 'session.state_changed') {
-        const session = textOf(data, 'session_id')
-        say(
-          options,
-          { event: type, session_id: session, status: textOf(data, 'status') },
-          `  ${session.slice(0, 17)}…  ${textOf(data, 'status')}`,
-        )
-      }
-      if (type === 'task.completed' || type === 'task.updated') {
-        wake()
-        next = new Promise<void>((resolve) => {
+  return {
+    tell() {
+      isTold = true
+      wake()
+    },
+    async within(ms) {
+      // The timer holds the process open: without events nothing else does between two looks.
+      const timer = setTimeout(() => wake(), ms)
+      if (!isTold) {
+        await new Promise<void>((resolve) => {
           wake = resolve
         })
       }
-    }
+      isTold = false
+      clearTimeout(timer)
+    },
   }
-  void watch().catch(() => {})
-  return { changed: () => next }
+}
+
+function describeAttempt(attempt: number): string {
+  return attempt > 1 ? `  (attempt ${attempt})` : ''
+}
+
+function attemptOf(data: unknown): number {
+  return typeof data === 'object' && data !== null && 'attempt' in data ? Number(data.attempt) : 1
 }
 
 async function readTask(client: ControlClient, id: string): Promise<{ readonly status: string } | null> {
@@ -108,21 +154,29 @@ async function readTask(client: ControlClient, id: string): Promise<{ readonly s
 }
 
 async function report(client: ControlClient, id: string, status: string, options: SubmitOptions): Promise<ExitCode> {
-  const reply = await client.get(`/tasks/${encodeURIComponent(id)}/sessions`)
-  const sessions = rowsOf(reply.body)
+  const read = async (): Promise<unknown> => (await client.get(`/tasks/${encodeURIComponent(id)}/sessions`)).body
+  const body = await read()
+  const sessions = rowsOf(body)
   for (const session of sessions) {
-    const { session_id, outcome, reward, error } = session
+    const { session_id, attempt, outcome, reward, error } = session
     say(
       options,
       { event: 'session', ...session },
-      `${session_id}  ${outcome ?? session.status}  reward ${reward ?? '–'}${error === null ? '' : `  (${error})`}`,
+      `${session_id}${describeAttempt(attempt)}  ${outcome ?? session.status}  reward ${reward ?? '–'}${error === null ? '' : `  (${error})`}`,
     )
   }
+  let delivery = textOf(body, 'delivery')
+  // Most trainers take a result at once: one interval is enough to see it.
+  for (let look = 0; look < DELIVERY_LOOKS && delivery === 'pending'; look += 1) {
+    await delay((options.pollInterval * 1000) / DELIVERY_LOOKS)
+    delivery = textOf(await read(), 'delivery')
+  }
+  const callback = describeDelivery(delivery)
   const solved = sessions.filter((session) => session.reward === 1).length
   say(
     options,
-    { event: 'task', task_id: id, status, sessions: sessions.length, solved },
-    `task ${id} ${status}: ${sessions.length} sessions, ${solved} with reward 1`,
+    { event: 'task', task_id: id, status, sessions: sessions.length, solved, delivery },
+    `task ${id} ${status}: ${sessions.length} sessions, ${solved} with reward 1${callback === null ? '' : `; callback ${callback}`}`,
   )
   return status === 'completed' ? EXIT.ok : EXIT.failed
 }
@@ -140,12 +194,4 @@ function textOf(value: unknown, key: string): string {
 
 function say(options: { readonly json?: boolean }, record: Readonly<Record<string, unknown>>, line: string): void {
   process.stdout.write(`${options.json === true ? JSON.stringify(record) : line}\n`)
-}
-
-/** The timer holds the process open: without events nothing else does between two looks. */
-async function newsWithin(news: { changed(): Promise<void> }, ms: number): Promise<void> {
-  const pause = Promise.withResolvers<void>()
-  const timer = setTimeout(pause.resolve, ms)
-  await Promise.race([news.changed(), pause.promise])
-  clearTimeout(timer)
 }

@@ -264,6 +264,8 @@ describe('a task', () => {
     expect(await control.call('GET', '/tasks/t/sessions')).toMatchObject({
       body: {
         task_id: 't',
+        status: 'completed',
+        delivery: 'none',
         sessions: [
           {
             session_id: session,

@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,13 +23,16 @@ afterEach(async () => {
   for (const stand of stands.splice(0)) await new Promise((closed) => stand.close(closed))
 })
 
+type Answers = { readonly [path: string]: (response: ServerResponse) => unknown }
+
 /** Something that stands where a node would: these answers by path, and for every other path the same refusal. */
-async function answering(answers: { readonly [path: string]: () => unknown }, refusal = 503, refused: unknown = {}): Promise<string> {
+async function answering(answers: Answers, refusal = 503, refused: unknown = {}): Promise<string> {
   const stand = createServer((request, response) => {
     const answer = answers[request.url ?? '']
-    response
-      .writeHead(answer === undefined ? refusal : 200, { 'content-type': 'application/json' })
-      .end(JSON.stringify(answer === undefined ? refused : answer()))
+    const body = answer === undefined ? refused : answer(response)
+    // An answer that has begun by itself goes on by itself.
+    if (response.headersSent) return
+    response.writeHead(answer === undefined ? refusal : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
   await new Promise<void>((listening) => stand.listen(0, '127.0.0.1', listening))
   stands.push(stand)
@@ -129,6 +132,57 @@ describe('polar on the command line', () => {
     })
     const { code, stdout } = await runPolar('submit', task, '--rollout-url', url, '--poll-interval', '0.1')
     expect([code, stdout]).toEqual([0, expect.stringContaining('task t completed')])
+  })
+
+  it('hears a task from its first moment, and says which attempt it was and what became of the callback', async () => {
+    const task = write('short.json', '{"task_id":"t"}')
+    const session = 'sk-polar-00000000-0000-4000-8000-000000000000'
+    const changed = { session_id: session, task_id: 't' }
+    let feed: ServerResponse | null = null
+    let reads = 0
+    const tell = (type: string, data: unknown) => feed?.write(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`)
+    const url = await answering({
+      '/events': (response) => {
+        feed = response.writeHead(200, { 'content-type': 'text/event-stream' })
+        feed.flushHeaders()
+      },
+      '/rollout/task/submit': () => {
+        tell('session.state_changed', { ...changed, status: 'RUNNING', attempt: 1 })
+        tell('session.state_changed', { ...changed, status: 'RUNNING', attempt: 2 })
+        tell('task.completed', { task_id: 't', status: 'completed' })
+        return { task_id: 't', status: 'running' }
+      },
+      '/rollout/status': () => ({ tasks: { t: 'completed' } }),
+      '/tasks/t/sessions': () => ({
+        delivery: ++reads === 1 ? 'pending' : 'delivered',
+        sessions: [{ session_id: session, attempt: 2, status: 'COMPLETED', outcome: 'completed', reward: 1, error: null }],
+      }),
+    })
+    const { code, stdout } = await runPolar('submit', task, '--rollout-url', url, '--poll-interval', '0.4')
+    expect(code).toBe(0)
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      'task t submitted',
+      '  sk-polar-00000000…  RUNNING',
+      '  sk-polar-00000000…  RUNNING  (attempt 2)',
+      `${session}  (attempt 2)  completed  reward 1`,
+      'task t completed: 1 sessions, 1 with reward 1; callback delivered',
+    ])
+  })
+
+  it.each([
+    ['pending', 'callback not yet delivered'],
+    ['dead', 'callback never delivered (the node’s log says why)'],
+  ])('shows in its lists that a callback is %s', async (delivery, words) => {
+    const row = { task_id: 't', status: 'completed', num_samples: 4, completed_sessions: 4, mean_reward: 0.25, delivery }
+    const url = await answering({
+      '/rollout/status': () => ({ tasks: { older: 'failed', t: 'completed' }, pipeline: {}, nodes: { nodes: [] } }),
+      '/tasks?limit=100': () => ({ tasks: [row] }),
+      '/tasks/t/sessions': () => ({ task_id: 't', status: 'completed', delivery, sessions: [] }),
+    })
+    const { stdout } = await runPolar('status', '--rollout-url', url)
+    expect(stdout).toContain(`  t  completed  4/4 sessions ended  mean reward 0.25  ${words}\n  … and 1 earlier\n`)
+    expect((await runPolar('status', 't', '--rollout-url', url)).stdout).toBe(`task t completed: 0 sessions, ${words}\n`)
+    expect(JSON.parse((await runPolar('status', '--json', '--rollout-url', url)).stdout)).toMatchObject({ latest_tasks: [row] })
   })
 
   it('says that a task has ended already, and which of its keys mean nothing', async () => {

@@ -84,7 +84,8 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     const answer = await context.askServer<TaskView | null>((ask) => ({ type: 'read-task', task: taskId(params.id), ask }))
     if (!answer.ok) return refuse(reply, 'unavailable')
     if (answer.value === null) return refuse(reply, 'task-unknown', `no task ${params.id}`)
-    return reply.send({ task_id: answer.value.task, sessions: answer.value.sessions.map(sessionRow) })
+    const { task, status, delivery, sessions } = answer.value
+    return reply.send({ task_id: task, status, delivery, sessions: sessions.map(sessionRow) })
   })
 }
 
