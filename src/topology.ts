@@ -1,8 +1,8 @@
 // Which actor lives on which thread: control on the main thread, one thread per gateway, one for the ledger; or all on one.
 import type { GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
 import type { LedgerCommand } from './actors/ledger/protocol.ts'
-import type { GatewayId } from './contract/ids.ts'
 import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
+import type { GatewayId } from './contract/ids.ts'
 import { type Address, threadId } from './kernel/address.ts'
 import type { Random, Scheduler } from './kernel/clock.ts'
 import type { DrainReport } from './kernel/drain.ts'
