@@ -1,5 +1,5 @@
 // The data folder belongs to one process at a time: a second one would take the first one's sandboxes for leftovers.
-import { readdir, realpath, rm, writeFile } from 'node:fs/promises'
+import { access, constants, mkdir, readdir, realpath, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { startTicksOf } from './runtime/process-tree.ts'
 
@@ -18,11 +18,18 @@ const CLAIM_PATTERN = /^lock-(\d+)-(\d+)$/
 const held = new Set<string>()
 
 /**
- * Claims the folder first and looks for other claims second, so that of two processes that start together at least one sees the other.
+ * Makes the folder where there is none. Claims it first and looks for other claims second, so that of two processes that start together at least one sees the other.
  * A claim is stale when its process is gone; a start time tells a reused pid apart.
  */
 export async function lockDataFolder(path: string): Promise<DataFolderLock> {
-  const folder = await realpath(path)
+  let folder: string
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    folder = await realpath(path)
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (error) {
+    return { ok: false, problem: `polar_node.data_dir: ${path} ${unusable(error)}` }
+  }
   if (held.has(folder)) return { ok: false, problem: inUse(path, process.pid) }
   held.add(folder)
   const own = `lock-${process.pid}-${startTicksOf(process.pid) ?? 0}`
@@ -44,6 +51,21 @@ export async function lockDataFolder(path: string): Promise<DataFolderLock> {
   } catch (error) {
     await unlock()
     throw error
+  }
+}
+
+function unusable(error: unknown): string {
+  switch (error instanceof Error && 'code' in error ? error.code : null) {
+    case 'EEXIST':
+      return 'is a file, not a folder'
+    case 'ENOTDIR':
+      return 'lies under a file, not under a folder'
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return 'may not be made or written by this user'
+    default:
+      return `cannot be used: ${error instanceof Error ? error.message : String(error)}`
   }
 }
 

@@ -1,5 +1,5 @@
 // The composition root: configuration, token, data folder, log, the node's threads, and the control API in front of them.
-import { mkdir } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { destination, type Logger, pino } from 'pino'
 import { checkTarget } from './actors/callback/target.ts'
@@ -55,7 +55,6 @@ export async function startNode(config: Config, log: Logger = pino(destination(2
 }
 
 async function start(config: Config, log: Logger): Promise<Started> {
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 })
   const lock = await lockDataFolder(config.dataDir)
   if (!lock.ok) return lock
   let started: Started | null = null
@@ -94,8 +93,14 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
   })
   const checkTask = await taskChecker(config, runtimes.check)
   const { stopped, problems } = await stopLeftovers(runtimes.byName.values())
-  const notes = [...(stopped === 0 ? [] : [`sandboxes of an earlier process that were stopped: ${stopped}`]), ...problems]
+  const missing = config.uploadRoots.filter((root) => !existsSync(root))
+  const notes = [
+    ...missing.map((root) => `polar_node.upload_roots: there is no ${root}; no task can upload from it`),
+    ...(stopped === 0 ? [] : [`sandboxes of an earlier process that were stopped: ${stopped}`]),
+    ...problems,
+  ]
   const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') })
+  let isStarted = false
   const outside: InlineOutside = {
     scheduler,
     random,
@@ -103,10 +108,14 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     cpu: openCpuPool({ threads: 1, maxQueue: 1024 }),
     transport: openTransport(),
     publish: (event) => events.publish(event),
-    log: (event, detail) => log.info({ event, ...detail }),
+    log(event, detail) {
+      // A start that fails says itself why, in the operator's terms.
+      if (isStarted || event !== 'gateway-lost') log.info({ event, ...detail })
+    },
     gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
   }
   const node = config.topology === 'inline' ? await openInlineNode(setup, outside) : await openThreadedNode(setup, outside)
+  isStarted = true
   try {
     const api = await openControlApi({
       host: config.control.host,
@@ -119,7 +128,8 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       checkTask,
       events,
       limits: { bodyBytes: config.limits.bodyBytes, admittedSessions: config.limits.admittedSessions },
-      log: log.child({ part: 'control-api' }),
+      // Not its "Server listening": whoever starts a node is told where it listens.
+      log: log.child({ part: 'control-api' }, { level: 'warn' }),
     })
     return {
       ok: true,
@@ -170,7 +180,11 @@ async function taskChecker(
 }
 
 function describe(error: unknown, config: Config): string {
-  const code = error instanceof Error && 'code' in error ? error.code : null
-  if (code === 'EADDRINUSE') return `port ${config.control.port} of ${config.control.host} is in use; set rollout.port to another`
-  return error instanceof Error ? error.message : String(error)
+  const message = error instanceof Error ? error.message : String(error)
+  if (!message.includes('EADDRINUSE')) return message
+  // What another thread's server threw comes as its text.
+  const gateway = config.nodes.find(({ port }) => message.endsWith(`:${port}`))
+  return gateway === undefined
+    ? `port ${config.control.port} of ${config.control.host} is in use; set rollout.port to another`
+    : `port ${gateway.port} of ${gateway.host} is in use; set the port of ${gateway.id} under gateway.nodes to another`
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { runPolar, runToEnd } from '../lib/polar-process.ts'
+import { runPolar, runToEnd, startServing } from '../lib/polar-process.ts'
 
 let folder = ''
 let occupied: Server
@@ -114,7 +114,28 @@ describe('polar on the command line', () => {
       `rollout: { port: 0 }\ngateway: { nodes: [{ port: ${port} }] }\npolar_node: { data_dir: ${folder}/b }\n`,
     )
     const results = [await runPolar('serve', '--config', control), await runPolar('serve', '--config', model)]
-    for (const { code, stderr } of results) expect([code, stderr.includes(String(port))]).toEqual([1, true])
+    expect(results.map(({ code, stderr }) => [code, stderr])).toEqual([
+      [1, `polar: port ${port} of 127.0.0.1 is in use; set rollout.port to another\n`],
+      [1, `polar: port ${port} of 127.0.0.1 is in use; set the port of gateway-0 under gateway.nodes to another\n`],
+    ])
+  })
+
+  it.each([
+    ['is a file', 'file', 'is a file, not a folder'],
+    ['lies under one', 'file/below', 'lies under a file, not under a folder'],
+  ])('names the key of a data folder that %s', async (_, name, words) => {
+    write('file', '')
+    const config = write('data.yaml', `polar_node: { data_dir: ${folder}/${name} }\n`)
+    const { code, stderr } = await runPolar('serve', '--config', config)
+    expect([code, stderr]).toEqual([1, `polar: polar_node.data_dir: ${folder}/${name} ${words}\n`])
+  })
+
+  it('notes at its start that an upload root is missing, and has no other lines for a person among its log', async () => {
+    const own = `{ data_dir: ${folder}/noted, upload_roots: [${folder}, ${folder}/nowhere] }`
+    const node = await startServing(write('noted.yaml', `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0 }] }\npolar_node: ${own}\n`))
+    expect(node.notes).toEqual([`polar_node.upload_roots: there is no ${folder}/nowhere; no task can upload from it`])
+    expect(await node.stop()).toBe(0)
+    expect(node.stderr()).not.toContain('listening')
   })
 
   it('prints its version', async () => {

@@ -30,6 +30,10 @@ export type Serving = {
   readonly url: string
   readonly token: string
   readonly modelPort: number
+  /** What its start had to say. */
+  readonly notes: readonly string[]
+  /** All it has printed beside its events. */
+  stderr(): string
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
@@ -40,10 +44,12 @@ export async function startServing(config: string): Promise<Serving> {
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     complaints += text
   })
+  const notes: string[] = []
   const said = new Map<string, Readonly<Record<string, unknown>>>()
   for await (const line of createInterface({ input: child.stdout })) {
     const event: Readonly<Record<string, unknown>> = JSON.parse(line)
     said.set(String(event.event), event)
+    if (event.event === 'note') notes.push(String(event.note))
     if (event.event === 'ready') break
   }
   if (!said.has('ready')) throw new Error(`the node did not start: ${complaints}`)
@@ -54,6 +60,8 @@ export async function startServing(config: string): Promise<Serving> {
     // Said once, at the first start; later it is in the file only.
     token: String(said.get('token')?.token ?? readFileSync(String(said.get('token')?.file), 'utf8').trim()),
     modelPort: Number(said.get('gateway')?.port),
+    notes,
+    stderr: () => complaints,
     async stop(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
       const gone = once(child, 'exit')
