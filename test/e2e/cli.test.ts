@@ -138,6 +138,12 @@ describe('polar on the command line', () => {
     expect(node.stderr()).not.toContain('listening')
   })
 
+  it('says which Node it needs', async () => {
+    const pretend = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.19.0' } })"
+    const { code, stderr } = await runToEnd(process.execPath, ['--import', `data:text/javascript,${pretend}`, 'bin/polar.js', '--help'])
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^polar needs Node 22\.19 or newer, this is 20\.19\.0;/)])
+  })
+
   it('prints its version', async () => {
     const { code, stdout } = await runPolar('--version')
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+\n$/)])
