@@ -2,7 +2,6 @@
 import { loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
 import { startNode } from '../main.ts'
-import type { StepBegun } from '../node-drain.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeProblems } from './problems.ts'
 
@@ -53,11 +52,12 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
     return endWith(EXIT.failed, signal.reason)
   }
   say({ event: 'draining', signal }, `${signal}: no new tasks; waiting for running sessions (again to stop at once)`)
-  const begun: StepBegun = (step, name, waitsFor) =>
+  const drained = running.drain((step, name, waitsFor) =>
     waitsFor === null
       ? say({ event: 'drain-begun', step, name }, `  drain ${step}. ${name} …`)
-      : say({ event: 'drain-waiting', step, name, waits_for: waitsFor }, `  drain ${step}. ${name} waits: ${waitsFor}`)
-  const report = await Promise.race([running.drain(begun), nextSignal().then(() => null), failure.then(() => null)])
+      : say({ event: 'drain-waiting', step, name, waits_for: waitsFor }, `  drain ${step}. ${name} waits: ${waitsFor}`),
+  )
+  const report = await Promise.race([drained, nextSignal().then(() => null), failure.then(() => null)])
   for (const step of report?.steps ?? []) {
     say({ event: 'drain', ...step }, `  drain ${step.step}. ${step.name}: ${step.ok ? `done in ${Math.round(step.ms)} ms` : step.error}`)
   }
