@@ -41,7 +41,7 @@ export type OutcomeRule = {
   readonly graded: 'yes' | 'as-configured' | 'no'
   /** Whether sampled tokens keep their loss mask. */
   readonly trained: boolean
-  /** Whether a new attempt is made while `max_attempts` allows it. */
+  /** Whether a new attempt is made while `max_attempts` allows it and another could end otherwise. */
   readonly retried: boolean
 }
 

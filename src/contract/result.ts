@@ -49,5 +49,7 @@ export type SessionSummary = {
   readonly trainedTokens: number
   /** Completed, with at least one trace that trains a token. */
   readonly usable: boolean
+  /** The outcome's rule, unless what went wrong would go wrong again: a mistake in the task or in the node's set-up. */
+  readonly retryable: boolean
   readonly timing: Readonly<Record<string, number>>
 }

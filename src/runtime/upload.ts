@@ -26,7 +26,7 @@ export async function upload(
     if (isFolder !== (kind === 'upload_dir')) {
       return {
         ok: false,
-        error: { code: 'upload-failed', detail: `'${source}' is ${isFolder ? 'a folder: use upload_dir' : 'no folder: use upload_file'}` },
+        error: { code: 'upload-refused', detail: `'${source}' is ${isFolder ? 'a folder: use upload_dir' : 'no folder: use upload_file'}` },
       }
     }
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })

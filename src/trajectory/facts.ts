@@ -10,6 +10,8 @@ export type ResultFacts = {
   readonly node: string
   readonly outcome: Outcome
   readonly error: string | null
+  /** True where every other attempt would fail in the same way. */
+  readonly isFinal?: boolean
   readonly timing: Readonly<Record<string, number>>
   readonly taskMetadata: Readonly<Record<string, unknown>>
   readonly agentResult: Readonly<Record<string, unknown>>

@@ -91,6 +91,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
     capturedTokens: typeof stats.captured_tokens === 'number' ? stats.captured_tokens : 0,
     trainedTokens,
     usable: rule.status === 'COMPLETED' && trainedTokens > 0,
+    retryable: rule.retried && facts.isFinal !== true,
     timing: facts.timing,
   }
   return { payload: packSession(result), summary }

@@ -12,8 +12,9 @@ describe('an upload that is refused', () => {
     ['says that nothing is allowed where nothing is', [], 'this node allows no uploads: set polar_node.upload_roots'],
     ['names the source where others are allowed', [folder], `'${tmpdir()}' is no file or folder under upload_roots`],
     ['says the same of roots that are not there', [join(folder, 'gone')], `'${tmpdir()}' is no file or folder under upload_roots`],
-  ])('%s', async (_, roots, detail) => {
+    ['says what to use for a folder', [tmpdir()], `'${folder}' is a folder: use upload_dir`, 'upload_file', folder],
+  ] as const)('%s', async (_, roots, detail, kind: 'upload_dir' | 'upload_file' = 'upload_dir', source = tmpdir()) => {
     const target = join(folder, 'target')
-    expect(await upload('upload_dir', tmpdir(), target, roots)).toEqual({ ok: false, error: { code: 'upload-refused', detail } })
+    expect(await upload(kind, source, target, roots)).toEqual({ ok: false, error: { code: 'upload-refused', detail } })
   })
 })

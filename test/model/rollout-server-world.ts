@@ -37,6 +37,7 @@ export function summary(outcome: Outcome, overrides: Partial<SessionSummary> = {
     capturedTokens: 10,
     trainedTokens: 5,
     usable: outcome === 'completed',
+    retryable: rule.retried,
     timing: {},
     ...overrides,
   }

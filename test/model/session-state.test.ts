@@ -30,6 +30,7 @@ const summaryOf = (outcome: Outcome): SessionSummary => ({
   capturedTokens: 0,
   trainedTokens: 0,
   usable: false,
+  retryable: false,
   timing: {},
 })
 const builtReply = (): BuildReply => ({ type: 'built', payload: new ArrayBuffer(1), traces: 1, trainableTokens: 1, capturedTokens: 1 })
@@ -379,7 +380,7 @@ describe('a session under any order of events', () => {
     { type: 'evaluated', result: { ok: false, error: 'stopped' } },
     { type: 'finished', result: { ok: false, error: 'deadline' } },
     { type: 'recorded', result: { ok: false, error: 'deadline' } },
-    { type: 'prepared', result: { ok: true, value: { ok: false, blame: 'harness', detail: 'x' } } },
+    { type: 'prepared', result: { ok: true, value: { ok: false, blame: 'harness', isFinal: true, detail: 'x' } } },
     { type: 'sandbox-started', result: { ok: false, error: 'stopped' } },
     { type: 'agent-killed', result: { ok: false, error: 'deadline' } },
   )

@@ -41,6 +41,30 @@ describe('a node on real threads', () => {
     }
   }, 60_000)
 
+  it('attempts once what every other attempt would repeat, and again what it would not', async () => {
+    bench = await openTestNode({ maxAttempts: 2 })
+    const running = bench
+    const prepared = (action: unknown) => ({ agent: chatAgent(1), runtime: { backend: 'local', prepare: [action] } })
+    const tasks: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+      'a refused upload': prepared({ type: 'upload_dir', source: '/nowhere', target: '.' }),
+      'an agent that is not installed': { agent: { harness: 'pi' } },
+      'a command that failed': prepared({ type: 'exec', command: 'exit 1' }),
+    }
+    const ends: string[] = []
+    for (const [index, [name, changes]] of Object.entries(tasks).entries()) {
+      const task = `task-${index}`
+      await running.submit(task, { ...changes, callback_url: null })
+      await running.until(() => running.events.some((event) => event.type === 'task.completed' && event.task === task))
+      const { sessions } = await running.readTask(task)
+      ends.push(...sessions.map(({ attempt, summary }) => `${name}: ${summary?.outcome} at attempt ${attempt}`))
+    }
+    expect(ends).toEqual([
+      'a refused upload: init_error at attempt 1',
+      'an agent that is not installed: harness_error at attempt 1',
+      'a command that failed: init_error at attempt 2',
+    ])
+  }, 60_000)
+
   it.each([
     { how: 'after a drain', isDrained: true },
     { how: 'in the middle of everything', isDrained: false },

@@ -54,6 +54,7 @@ it('reports the result that it had recorded before it failed, and frees its plac
     capturedTokens: 4,
     trainedTokens: 4,
     usable: true,
+    retryable: false,
     timing: {},
   }
   node.onBeginInit = () => {

@@ -183,6 +183,13 @@ describe('attempts', () => {
     expect(sessionsOf(world, 't')[0]).toMatchObject({ attempt: 2, summary: { outcome } })
   })
 
+  it('are not made after a failure that they would repeat', () => {
+    const { world, gateway, sessions } = running({}, { maxAttempts: 2 })
+    world.finish(gateway, sessions[0]!, summary('init_error', { retryable: false }))
+    expect(world.opened).toHaveLength(1)
+    expect(sessionsOf(world, 't')[0]).toMatchObject({ attempt: 1, summary: { outcome: 'init_error' } })
+  })
+
   it('are made again for the sessions of a lost gateway, and end interrupted when used up', () => {
     const { world, gateway, sessions } = running({ num_samples: 2 }, { maxAttempts: 2 })
     world.finish(gateway, sessions[0]!, summary('completed'))

@@ -60,12 +60,17 @@ describe('outcomes', () => {
       traces: 2,
       capturedTokens: 5,
       usable: rule.status === 'COMPLETED',
+      retryable: rule.retried,
     })
     expect(trainedIn(result.trajectory.traces)).toBe(rule.trained ? 5 : 0)
     expect(summary.trainedTokens).toBe(rule.trained ? 5 : 0)
     expect(summary.reward).toBe(rule.trained ? 0.75 : null)
     expect(result.trajectory.traces.map(({ reward }) => reward)).toEqual(rule.trained ? [0.75, 0.75] : [null, null])
     expect(result.error).toBe(outcome === 'completed' ? undefined : 'why')
+  })
+
+  it('a failure that every other attempt would repeat is not retryable, whatever its outcome', () => {
+    expect(OUTCOME_NAMES.map((outcome) => finish(packed(), { outcome, isFinal: true }).summary.retryable)).not.toContain(true)
   })
 
   it('an outcome that explains itself gets no error text of ours', () => {

@@ -1,6 +1,5 @@
 // How sessions and tasks end: retries, cancels, early stop, results without a reporter, the task's own end, delivery and retention.
 import type { SessionId, TaskId } from '../../contract/ids.ts'
-import { OUTCOMES } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskStatus } from '../../contract/task.ts'
 import type { Answer, Ask } from '../../kernel/ask.ts'
@@ -40,7 +39,7 @@ export function sessionFinished(turn: Turn, session: SessionId, attempt: number,
   const holding = findDispatched(turn.state, session)
   if (holding === null || holding.entry.attempt !== attempt) return
   turn.state = forget(turn.state, holding.entry.gateway, session)
-  if (OUTCOMES[summary.outcome].retried && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding)
+  if (summary.retryable && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding)
   const ranMs = turn.now.nowMs - holding.entry.dispatchedAtMs
   endSession(turn, holding.task, holding.sample, { session, attempt, gateway: holding.entry.gateway, summary, ranMs })
 }

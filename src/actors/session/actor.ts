@@ -242,7 +242,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   function prepare(sandbox: StartedSandbox): void {
     context.pipe<Preparation>(
       async () => {
-        if (runtime == null) return { ok: false, blame: 'init', detail: 'no runtime' }
+        if (runtime == null) return { ok: false, blame: 'init', isFinal: true, detail: 'no runtime' }
         const prepared = await prepareSession(spec, sandbox, runtime, {
           kernel: options.kernel,
           sandboxes: peers.sandboxes,
@@ -322,7 +322,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
 }
 
 function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
-  const { outcome, error } = effect
+  const { outcome, error, isFinal } = effect
   const exit = effect.ended?.exit ?? null
   const isTimeout = outcome === 'agent_timeout'
   const isStoppedEarly = effect.cancelled === 'stopped early: enough usable sessions'
@@ -333,6 +333,7 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
     node,
     outcome,
     error,
+    isFinal,
     timing: effect.timing,
     // As for sessions that were stopped before they were dispatched, so that a trainer reads one kind of mark.
     taskMetadata: isStoppedEarly ? { ...spec.request.metadata, early_stop_cancelled: true, fully_masked: true } : spec.request.metadata,

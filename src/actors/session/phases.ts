@@ -23,7 +23,12 @@ export type SessionPolicy = {
   readonly gradeTimeouts: boolean
 }
 
-export type Verdict = { readonly outcome: Outcome; readonly error: string | null }
+export type Verdict = {
+  readonly outcome: Outcome
+  readonly error: string | null
+  /** True where another attempt would fail in the same way; most failures do not say. */
+  readonly isFinal?: boolean
+}
 
 /** Monotonic stamps of what has happened so far; the result's timing is made from them. */
 export type Marks = Readonly<Record<string, number>>
@@ -84,6 +89,7 @@ export type SessionEffect =
       readonly payload: ArrayBuffer | null
       readonly outcome: Outcome
       readonly error: string | null
+      readonly isFinal: boolean
       readonly evaluation: Evaluation | null
       readonly timing: Readonly<Record<string, number>>
       readonly ended: AgentEnded | null

@@ -53,7 +53,9 @@ export async function prepareSession(
       ask,
     }))
     const problem = problemOf(result)
-    if (problem !== null) return failed('init', `prepare action ${index} (${action.type}) failed: ${problem}`)
+    // What the operator's rules refuse they refuse every time.
+    const isFinal = !result.ok && result.error.code === 'upload-refused'
+    if (problem !== null) return failed('init', `prepare action ${index} (${action.type}) failed: ${problem}`, isFinal)
   }
   const prepareMs = kernel.clock.nowMs() - began
 
@@ -74,7 +76,8 @@ export async function prepareSession(
     sessionId: spec.session,
     taskId: spec.task,
   })
-  if (!planned.ok) return failed('harness', planned.error)
+  // A plan is made from the task and this node's set-up alone.
+  if (!planned.ok) return failed('harness', planned.error, true)
 
   for (const file of planned.plan.files) {
     const written = await askHost<void>((ask) => ({
@@ -99,8 +102,8 @@ export async function prepareSession(
   }
 }
 
-function failed(blame: 'init' | 'harness', detail: string): Prepared {
-  return { preparation: { ok: false, blame, detail }, run: null }
+function failed(blame: 'init' | 'harness', detail: string, isFinal = false): Prepared {
+  return { preparation: { ok: false, blame, isFinal, detail }, run: null }
 }
 
 function problemOf(result: Fallible<ExecResult | null>): string | null {

@@ -16,10 +16,10 @@ export type SessionCommand =
   | { readonly type: 'begin-post-run' }
   | { readonly type: 'cancel'; readonly reason: CancelReason }
 
-/** How a step of INIT or of the launch went; `blame` decides the outcome of a failure. */
+/** How a step of INIT or of the launch went; `blame` decides the outcome of a failure, `isFinal` says that it would be repeated. */
 export type Preparation =
   | { readonly ok: true; readonly prepareMs: number; readonly setupMs: number }
-  | { readonly ok: false; readonly blame: 'init' | 'harness' | 'runtime'; readonly detail: string }
+  | { readonly ok: false; readonly blame: 'init' | 'harness' | 'runtime'; readonly isFinal: boolean; readonly detail: string }
 
 export type Deadline = 'init' | 'agent' | 'first-call'
 

@@ -1,5 +1,4 @@
 // One attempt of one session: its phase, budgets and outcome. Pure; actor.ts runs the effects.
-import type { Outcome } from '../../contract/outcome.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
@@ -38,19 +37,22 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
     case 'sandbox-started': {
       if (state.phase !== 'starting') return [state, []]
       const { result } = message
-      if (!result.ok) return abandon(state, null, 'init_error', `the sandbox host did not answer: ${result.error}`, nowMs)
-      if (!result.value.ok) return abandon(state, null, 'init_error', `the sandbox did not start: ${result.value.error.detail}`, nowMs)
+      if (!result.ok)
+        return abandon(state, null, { outcome: 'init_error', error: `the sandbox host did not answer: ${result.error}` }, nowMs)
+      if (!result.value.ok)
+        return abandon(state, null, { outcome: 'init_error', error: `the sandbox did not start: ${result.value.error.detail}` }, nowMs)
       const sandbox = result.value.value
       return [{ ...state, phase: 'preparing', sandbox, marks: marked(state, 'sandboxStarted', nowMs) }, [{ type: 'prepare', sandbox }]]
     }
     case 'prepared': {
       if (state.phase !== 'preparing') return [state, []]
       const { result } = message
-      if (!result.ok) return abandon(state, state.sandbox, 'init_error', result.error.message, nowMs)
+      if (!result.ok) return abandon(state, state.sandbox, { outcome: 'init_error', error: result.error.message }, nowMs)
       if (!result.value.ok) {
         const outcome =
           result.value.blame === 'harness' ? 'harness_error' : result.value.blame === 'runtime' ? 'runtime_error' : 'init_error'
-        return abandon(state, state.sandbox, outcome, result.value.detail, nowMs)
+        const { detail: error, isFinal } = result.value
+        return abandon(state, state.sandbox, { outcome, error, isFinal }, nowMs)
       }
       const { prepareMs, setupMs } = result.value
       const durations = { ...state.durations, prepare_ms: prepareMs, agent_setup_ms: setupMs }
@@ -77,9 +79,15 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
     case 'launched': {
       if (state.phase !== 'launching') return [state, []]
       const { result } = message
-      if (!result.ok) return abandon(state, state.sandbox, 'runtime_error', `the sandbox host did not answer: ${result.error}`, nowMs)
+      if (!result.ok)
+        return abandon(state, state.sandbox, { outcome: 'runtime_error', error: `the sandbox host did not answer: ${result.error}` }, nowMs)
       if (!result.value.ok)
-        return abandon(state, state.sandbox, 'runtime_error', `the agent did not start: ${result.value.error.detail}`, nowMs)
+        return abandon(
+          state,
+          state.sandbox,
+          { outcome: 'runtime_error', error: `the agent did not start: ${result.value.error.detail}` },
+          nowMs,
+        )
       return [{ ...state, phase: 'running' }, []]
     }
     case 'process-ended':
@@ -221,8 +229,7 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
       return abandon(
         state,
         state.phase === 'preparing' ? state.sandbox : null,
-        'init_error',
-        `INIT took longer than ${budgets.initMs} ms`,
+        { outcome: 'init_error', error: `INIT took longer than ${budgets.initMs} ms` },
         nowMs,
       )
     case 'agent':
@@ -249,10 +256,10 @@ function cancel(state: SessionState, reason: CancelReason, nowMs: number): Sessi
   switch (state.phase) {
     case 'queued':
     case 'starting':
-      return abandon({ ...state, cancelled: reason }, null, verdict.outcome, verdict.error, nowMs)
+      return abandon({ ...state, cancelled: reason }, null, verdict, nowMs)
     case 'preparing':
     case 'ready':
-      return abandon({ ...state, cancelled: reason }, state.sandbox, verdict.outcome, verdict.error, nowMs)
+      return abandon({ ...state, cancelled: reason }, state.sandbox, verdict, nowMs)
     case 'launching':
     case 'running':
       return leaveRun({ ...state, cancelled: reason }, verdict, null, nowMs)
@@ -278,13 +285,12 @@ function cancel(state: SessionState, reason: CancelReason, nowMs: number): Sessi
 function abandon(
   state: Exclude<SessionState, { phase: 'closed' }>,
   sandbox: StartedSandbox | null,
-  outcome: Outcome,
-  error: string | null,
+  verdict: Verdict,
   nowMs: number,
 ): SessionStep {
   const common = { ...commonOf(state), marks: marked(state, 'agentGone', nowMs) }
   return [
-    { ...common, phase: 'sealing', verdict: { outcome, error }, sandbox, ended: null },
+    { ...common, phase: 'sealing', verdict, sandbox, ended: null },
     [
       { type: 'disarm', deadline: 'init' },
       { type: 'disarm', deadline: 'agent' },
@@ -349,6 +355,7 @@ function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluatio
         payload,
         outcome: state.verdict.outcome,
         error: state.verdict.error,
+        isFinal: state.verdict.isFinal ?? false,
         evaluation,
         timing: timingOf(state, nowMs),
         ended: state.ended,

@@ -122,6 +122,13 @@ export const TRAJECTORY_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/trajectory-result.test.ts'],
   },
   {
+    name: 'a failure that every attempt repeats is attempted again',
+    file: 'src/trajectory/result.ts',
+    find: 'retryable: rule.retried && facts.isFinal !== true,',
+    replace: 'retryable: rule.retried,',
+    suites: ['test/unit/trajectory-result.test.ts'],
+  },
+  {
     name: 'an evaluator that failed gives reward 0',
     file: 'src/trajectory/result.ts',
     find: "if (evaluation?.type === 'failed') return { outcome: 'evaluator_error', error: error ?? evaluation.error, reward: null, rows: [] }",
