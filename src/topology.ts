@@ -5,6 +5,7 @@ import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
 import type { GatewayId } from './contract/ids.ts'
 import { type Address, threadId } from './kernel/address.ts'
 import type { Random, Scheduler } from './kernel/clock.ts'
+import { type Courier, openCourier } from './kernel/courier.ts'
 import type { DrainReport } from './kernel/drain.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import { openKernel } from './kernel/machine.ts'
@@ -61,7 +62,6 @@ export type InlineNode = PolarNode & {
 const CONTROL = threadId('control')
 const LEDGER = threadId('ledger')
 const READ_DEADLINE_MS = 5_000
-const REOFFER_MS = 50
 const STOP_DEADLINE_MS = 30_000
 /** A gateway thread is looked at this often, and killed when it says nothing for so long: no request of any size keeps a loop that busy. */
 const WATCH_EVERY_MS = 5_000
@@ -316,28 +316,6 @@ async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | un
   if (address === undefined) return null
   const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), READ_DEADLINE_MS)
   return answer.ok ? answer.value : null
-}
-
-type Courier = <M>(to: Address<M>, message: M, taken?: () => void) => void
-
-/** What the owner of the threads has to say must arrive, and in order: a full mailbox delays it and everything after it. */
-function openCourier(kernel: Kernel): Courier {
-  const waiting: { readonly send: () => boolean }[] = []
-
-  function flush(): void {
-    while (waiting[0]?.send() === true) waiting.shift()
-    if (waiting.length > 0) kernel.scheduler.after(REOFFER_MS, flush)
-  }
-  return (to, message, taken) => {
-    waiting.push({
-      send() {
-        if (kernel.tell(to, message) === 'full') return false
-        taken?.()
-        return true
-      },
-    })
-    if (waiting.length === 1) flush()
-  }
 }
 
 /** The control thread's actors are permanent: one that ended cannot be replaced without what it knew. */

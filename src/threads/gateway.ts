@@ -14,6 +14,7 @@ import { createEvaluators } from '../evaluators/registry.ts'
 import { installedAgent } from '../harness/agent-folder.ts'
 import { loadHarnesses } from '../harness/registry.ts'
 import type { Address } from '../kernel/address.ts'
+import { openCourier } from '../kernel/courier.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Boundary } from '../proxy/boundary.ts'
 import type { Transport } from '../proxy/engines/transport.ts'
@@ -73,7 +74,6 @@ export type GatewayThread = {
 
 /** The ledger answers at once in memory and within its own fsync on disk; an answer that never comes is a lost ledger. */
 const RECORD_DEADLINE_MS = 30_000
-const REOFFER_MS = 50
 
 /** Rejects when the model port cannot be bound or a custom module cannot be used. */
 export async function openGatewayThread(
@@ -82,25 +82,18 @@ export async function openGatewayThread(
   peers: GatewayPeers,
   outside: GatewayOutside,
 ): Promise<GatewayThread> {
+  const courier = openCourier(kernel)
   const harnesses = await loadHarnesses(setup.customs.harnesses)
   const evaluators = createEvaluators(setup.customs.evaluators)
   let gateway: Address<GatewayCommand> | null = null
-  /** What the gateway must know of its thread; the latest word counts, and a full mailbox only delays it. */
-  const brakes = { isPressed: false, isEngineAvailable: false }
-  function tellGateway(brake: keyof typeof brakes): void {
-    if (gateway === null) return
-    const message: GatewayCommand =
-      brake === 'isPressed'
-        ? { type: 'arena-pressure', high: brakes.isPressed }
-        : { type: 'engine-available', isAvailable: brakes.isEngineAvailable }
-    if (kernel.tell(gateway, message) === 'full') kernel.scheduler.after(REOFFER_MS, () => tellGateway(brake))
+  let isEngineAvailable = false
+  /** What the gateway must know of its thread: a lost word would hold READY, or a session, for ever. */
+  function tellGateway(message: GatewayCommand): void {
+    if (gateway !== null) courier(gateway, message)
   }
   const arena = openArena({
     ...setup.arena,
-    onPressure(high) {
-      brakes.isPressed = high
-      tellGateway('isPressed')
-    },
+    onPressure: (high) => tellGateway({ type: 'arena-pressure', high }),
   })
   const boundary = openBoundary({
     kernel,
@@ -110,9 +103,9 @@ export async function openGatewayThread(
     settings: setup.boundary,
     log: outside.log,
     onServing(isServing) {
-      brakes.isEngineAvailable = isServing
+      isEngineAvailable = isServing
       outside.log(isServing ? 'engine-available' : 'no-engine-available', { gateway: setup.gateway })
-      tellGateway('isEngineAvailable')
+      tellGateway({ type: 'engine-available', isAvailable: isServing })
     },
     ...(outside.transport === undefined ? {} : { transport: outside.transport }),
     recordCall: async (call) => {
@@ -152,6 +145,7 @@ export async function openGatewayThread(
   gateway = kernel.spawn(
     gatewayActor({
       gateway: setup.gateway,
+      courier,
       limits: setup.limits,
       modelPort,
       rolloutServer: peers.rolloutServer,
@@ -169,6 +163,7 @@ export async function openGatewayThread(
           { ...spec, request: { ...spec.request, runtime } },
           {
             kernel,
+            courier,
             node: setup.gateway,
             policy: policyOf(setup.policy, spec.request),
             peers: { ...peers, gateway: own, builder, evaluator },
@@ -183,16 +178,14 @@ export async function openGatewayThread(
     }),
   )
 
-  tellGateway('isEngineAvailable')
-  const own = gateway
+  // A replica may have been found well before there was a gateway to hear of it.
+  tellGateway({ type: 'engine-available', isAvailable: isEngineAvailable })
   kernel.onExit((exit) => {
     if (exit.reason !== 'crashed') return
     outside.log('actor-crashed', { actor: exit.name, error: exit.error?.stack ?? String(exit.error) })
-    if (exit.name.startsWith('session/')) {
-      kernel.tell(own, { type: 'session-crashed', actor: exit.address.actor, error: exit.error?.message ?? 'unknown' })
-    }
     // Without its gateway, builder or evaluator the thread is of no use; its owner starts a fresh one.
-    else outside.failed(exit.name)
+    if (!exit.name.startsWith('session/')) outside.failed(exit.name)
+    else tellGateway({ type: 'session-crashed', actor: exit.address.actor, error: exit.error?.message ?? 'unknown' })
   })
 
   return {

@@ -11,6 +11,7 @@ import { gatewayId } from '../../src/contract/ids.ts'
 import type { SessionSummary } from '../../src/contract/result.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import type { Ask } from '../../src/kernel/ask.ts'
+import { openCourier } from '../../src/kernel/courier.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld, type World } from '../../src/kernel/world.ts'
@@ -114,6 +115,7 @@ async function crashingNode(): Promise<CrashingNode> {
   const gateway = kernel.spawn(
     gatewayActor({
       gateway: gatewayId('g'),
+      courier: openCourier(kernel),
       limits: gatewayLimits(),
       modelPort: 1,
       rolloutServer,

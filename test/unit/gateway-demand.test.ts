@@ -4,6 +4,7 @@ import { gatewayActor } from '../../src/actors/gateway/actor.ts'
 import type { RolloutServerCommand } from '../../src/actors/rollout-server/protocol.ts'
 import { gatewayId } from '../../src/contract/ids.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
+import { openCourier } from '../../src/kernel/courier.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld } from '../../src/kernel/world.ts'
@@ -29,6 +30,7 @@ it('announces all its room once the rollout server knows it, and none before: de
   const gateway = kernel.spawn(
     gatewayActor({
       gateway: gatewayId('g'),
+      courier: openCourier(kernel),
       limits: gatewayLimits({ maxReadySessions: 3 }),
       modelPort: 1,
       rolloutServer,

@@ -4,6 +4,7 @@ import type { SessionSummary } from '../../contract/result.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Answer } from '../../kernel/ask.ts'
+import type { Courier } from '../../kernel/courier.ts'
 import { openMailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { ReplicaView } from '../../proxy/boundary.ts'
@@ -18,6 +19,8 @@ import { type GatewayEffect, metricsOf, openGateway, sessionsOf, specOf, step } 
 
 export type GatewayOptions = {
   readonly gateway: GatewayId
+  /** To sessions: a command that met a mailbox full of a busy agent's calls must still arrive. */
+  readonly courier: Courier
   readonly limits: GatewayLimits
   readonly modelPort: number
   readonly rolloutServer: Address<RolloutServerCommand>
@@ -81,8 +84,7 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         return
       case 'tell-session': {
         const address = sessions.get(effect.session)
-        // A session's mailbox holds far more than the four commands a gateway ever sends it.
-        if (address !== undefined) context.tell(address, effect.message)
+        if (address !== undefined) options.courier(address, effect.message)
         return
       }
       case 'forget-session':

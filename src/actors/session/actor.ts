@@ -5,6 +5,7 @@ import type { Harness, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Timer } from '../../kernel/clock.ts'
+import type { Courier } from '../../kernel/courier.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { Boundary, SamplingPins, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
@@ -33,6 +34,8 @@ type SessionPeers = {
 
 export type SessionOptions = {
   readonly kernel: Kernel
+  /** To the gateway: a fact about a stage that got lost would hold the session, and its place, for ever. */
+  readonly courier: Courier
   readonly node: GatewayId
   readonly policy: SessionPolicy
   readonly peers: SessionPeers
@@ -151,8 +154,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
         context.tell(peers.gateway, { type: 'session-status', session: spec.session, status: effect.status, calls: effect.calls })
         return
       case 'tell-gateway':
-        // The gateway's mailbox is larger than the sessions it may hold, and each session has one such message under way.
-        context.tell(peers.gateway, { type: effect.fact, session: spec.session })
+        options.courier(peers.gateway, { type: effect.fact, session: spec.session })
         return
       case 'build':
         context.ask<BuilderCommand, BuildReply>(
@@ -226,7 +228,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
       }
       case 'close':
         door?.close()
-        context.tell(peers.gateway, { type: 'session-closed', session: spec.session })
+        options.courier(peers.gateway, { type: 'session-closed', session: spec.session })
         context.stop()
         return
       default:
