@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['test/lib/property-seed.ts'],
     exclude: ['**/node_modules/**', '.cache/**'],
     pool: 'forks',
     maxWorkers: 2,

@@ -3,6 +3,13 @@ import type { PlantedFault } from '../fault.ts'
 
 export const KERNEL_FAULTS: readonly PlantedFault[] = [
   {
+    name: 'a courier drops what a full mailbox refused',
+    file: 'src/kernel/courier.ts',
+    find: "return offer !== 'full'",
+    replace: 'return true',
+    suites: ['test/unit/kernel-courier.test.ts'],
+  },
+  {
     name: 'a mailbox takes one message over its capacity',
     file: 'src/kernel/mailbox.ts',
     find: 'if (reserved + ring.size >= capacity) return false',
