@@ -15,6 +15,8 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   })
   if (!loaded.ok) return endWith(EXIT.usage, describeProblems(loaded.problems))
   const { config } = loaded
+  // Before anything is started: a signal that comes while the node starts stops it in order, as soon as it can be stopped.
+  const nextSignal = hearSignals()
   const started = await startNode(config)
   if (!started.ok) return endWith(EXIT.failed, started.problem)
   const { running } = started
@@ -44,7 +46,6 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   }
   say({ event: 'ready' }, 'ready')
 
-  const nextSignal = hearSignals()
   const failure = running.failed.then((reason) => ({ reason }))
   const signal = await Promise.race([nextSignal(), failure])
   if (typeof signal === 'object') {
@@ -66,12 +67,24 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   return report === null || report.isDrained ? EXIT.ok : EXIT.failed
 }
 
-/** From now on no signal ends this process by itself, not even a third one: what is being stopped is stopped in order. */
+/**
+ * From now on no signal ends this process by itself, not even a third one: what is being stopped is stopped in order. Each call takes the
+ * next signal, also one that came before the call.
+ */
 function hearSignals(): () => Promise<NodeJS.Signals> {
-  let tell: (signal: NodeJS.Signals) => void = () => {}
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, (signal) => tell(signal))
+  const heard: NodeJS.Signals[] = []
+  let take: ((signal: NodeJS.Signals) => void) | null = null
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(name, (signal) => {
+      if (take !== null) take(signal)
+      else if (heard.length < 2) heard.push(signal)
+      take = null
+    })
+  }
   return () =>
     new Promise((resolve) => {
-      tell = resolve
+      const early = heard.shift()
+      if (early === undefined) take = resolve
+      else resolve(early)
     })
 }

@@ -1,10 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { runPolar, runToEnd, startServing } from '../lib/polar-process.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { root, runPolar, runToEnd, startServing } from '../lib/polar-process.ts'
 
 let folder = ''
 let occupied: Server
@@ -136,6 +138,28 @@ describe('polar on the command line', () => {
     expect(node.notes).toEqual([`polar_node.upload_roots: there is no ${folder}/nowhere; no task can upload from it`])
     expect(await node.stop()).toBe(0)
     expect(node.stderr()).not.toContain('listening')
+  })
+
+  it('stops in order when it is told to while it starts', async () => {
+    const data = join(folder, 'early')
+    const file = write('early.yaml', `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0 }] }\npolar_node: { data_dir: ${data} }\n`)
+    const child = spawn(process.execPath, [join(root, 'bin/polar.js'), 'serve', '--json', '--config', file], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let said = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+    // The claim on the data folder is the first thing a start leaves; its threads and ports come later.
+    await vi.waitUntil(() => existsSync(data) && readdirSync(data).some((name) => name.startsWith('lock')), {
+      timeout: 20_000,
+      interval: 2,
+    })
+    const gone = once(child, 'close')
+    child.kill('SIGTERM')
+    const [code] = (await gone) as [number | null]
+    expect([code, said.includes('"stopped"')]).toEqual([0, true])
+    expect(readdirSync(data).filter((name) => name.startsWith('lock'))).toEqual([])
   })
 
   it('says which Node it needs', async () => {
