@@ -114,7 +114,12 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     },
     gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
   }
-  const node = config.topology === 'inline' ? await openInlineNode(setup, outside) : await openThreadedNode(setup, outside)
+  const opening = config.topology === 'inline' ? openInlineNode(setup, outside) : openThreadedNode(setup, outside)
+  const node = await opening.catch(async (error: unknown) => {
+    // A node that never was cannot close what it was given.
+    await Promise.all([outside.cpu.close(), outside.transport.close()])
+    throw error
+  })
   isStarted = true
   try {
     const api = await openControlApi({

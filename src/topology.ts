@@ -63,7 +63,7 @@ const CONTROL = threadId('control')
 const LEDGER = threadId('ledger')
 const READ_DEADLINE_MS = 5_000
 const STOP_DEADLINE_MS = 30_000
-/** A gateway thread is looked at this often, and killed when it says nothing for so long: no request of any size keeps a loop that busy. */
+/** A gateway thread is looked at this often, and killed when it says nothing for so long, far more than the largest body it admits takes to read. */
 const WATCH_EVERY_MS = 5_000
 const HUNG_AFTER_MS = 15_000
 

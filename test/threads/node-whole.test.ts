@@ -93,7 +93,7 @@ describe('a node on real threads', () => {
   it('says so when an actor that all need has ended, and still closes', async () => {
     bench = await openTestNode()
     const { node } = bench
-    // No type knows this message, so the actor throws: as good a bug as any.
+    // The type checker would rightly refuse this message; the actor throws at it, and stands for one with a bug.
     node.kernel.tell(node.rolloutServer, { type: 'nonsense' } as never)
     expect(await node.failed).toContain('rollout-server has failed')
     await node.close()

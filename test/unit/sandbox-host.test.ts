@@ -93,6 +93,17 @@ async function startSandbox(bench: ReturnType<typeof openBench>, purpose: Sandbo
   return answer.value.value.sandbox
 }
 
+/** Under way until the test ends it: see `launches`. */
+async function beginLaunch(bench: ReturnType<typeof openBench>, sandbox: SandboxId): Promise<void> {
+  const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
+  void bench.kernel.ask<SandboxCommand, Fallible<void>>(
+    bench.host,
+    (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
+    1_000,
+  )
+  await bench.world.advance(0)
+}
+
 /** The answer so far: null while there is none. */
 function watch<R>(answer: Promise<Answer<R>>): { readonly read: () => Answer<R> | null } {
   let got: Answer<R> | null = null
@@ -106,13 +117,7 @@ describe('the sandbox host', () => {
   it('does not call a kill done while something of the tree lives', async () => {
     const bench = openBench(null, false)
     const sandbox = await startSandbox(bench)
-    const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
-    void bench.kernel.ask<SandboxCommand, Fallible<void>>(
-      bench.host,
-      (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
-      1_000,
-    )
-    await bench.world.advance(0)
+    await beginLaunch(bench, sandbox)
     bench.launches.shift()?.()
     const killed = watch(
       bench.kernel.ask<SandboxCommand, Fallible<void>>(bench.host, (ask) => ({ type: 'kill-process', sandbox, graceMs: 10, ask }), 1_000),
@@ -127,13 +132,7 @@ describe('the sandbox host', () => {
   ] as const)('lets %s wait for a launch that is under way, so that nothing runs afterwards', async (type, last) => {
     const bench = openBench()
     const sandbox = await startSandbox(bench)
-    const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
-    void bench.kernel.ask<SandboxCommand, Fallible<void>>(
-      bench.host,
-      (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
-      1_000,
-    )
-    await bench.world.advance(0)
+    await beginLaunch(bench, sandbox)
     const make = (ask: Ask<unknown>): SandboxCommand =>
       type === 'kill-process' ? { type, sandbox, graceMs: 10, ask } : { type, sandbox, ask }
     const ended = watch(bench.kernel.ask<SandboxCommand, unknown>(bench.host, make, 1_000))

@@ -6,6 +6,7 @@ import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { hostAnswer } from '../../runtime/host-answer.ts'
 import type { ExecResult, Fallible } from '../../runtime/runtime.ts'
 import type { SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
 import type { Evaluate, EvaluatorReply } from './protocol.ts'
@@ -131,10 +132,7 @@ function hostOf(options: EvaluatorOptions, deadlineMs: number, isOver: () => boo
   return async (make) => {
     if (isOver()) return { ok: false, error: { code: 'timeout', detail: 'the evaluation is over' } }
     const leftMs = Math.max(1, deadlineMs - options.kernel.clock.nowMs())
-    const answer = await options.kernel.ask(options.sandboxes, make, leftMs)
-    if (answer.ok) return answer.value
-    const code = answer.error === 'deadline' ? 'timeout' : 'sandbox-gone'
-    return { ok: false, error: { code, detail: `the sandbox host gave no answer: ${answer.error}` } }
+    return hostAnswer(await options.kernel.ask(options.sandboxes, make, leftMs))
   }
 }
 

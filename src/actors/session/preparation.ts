@@ -5,6 +5,7 @@ import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { SessionDoor } from '../../proxy/boundary.ts'
+import { hostAnswer } from '../../runtime/host-answer.ts'
 import type { ExecResult, Fallible } from '../../runtime/runtime.ts'
 import type { SessionSpec } from '../gateway/protocol.ts'
 import type { SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
@@ -34,14 +35,8 @@ export async function prepareSession(
 ): Promise<Prepared> {
   const { kernel } = deps
   const leftMs = (): number => Math.max(1, deps.deadlineMs - kernel.clock.nowMs())
-  const askHost = async <R>(make: (ask: Ask<Fallible<R>>) => SandboxCommand): Promise<Fallible<R>> => {
-    const answer = await kernel.ask(deps.sandboxes, make, leftMs())
-    if (answer.ok) return answer.value
-    return {
-      ok: false,
-      error: { code: answer.error === 'deadline' ? 'timeout' : 'sandbox-gone', detail: `the sandbox host: ${answer.error}` },
-    }
-  }
+  const askHost = async <R>(make: (ask: Ask<Fallible<R>>) => SandboxCommand): Promise<Fallible<R>> =>
+    hostAnswer(await kernel.ask(deps.sandboxes, make, leftMs()))
 
   const began = kernel.clock.nowMs()
   for (const [index, action] of runtime.prepare.entries()) {
