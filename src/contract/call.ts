@@ -2,7 +2,8 @@
 import type { CallId, ReplicaId, SessionId } from './ids.ts'
 
 export type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic' | 'google'
-export type EngineKind = 'vllm' | 'sglang'
+/** `sglang-native` is SGLang's own `/generate`; `sglang` its chat completions. */
+export type EngineKind = 'vllm' | 'sglang' | 'sglang-native' | 'llamacpp'
 
 /** `abort` is a failed call, never an answer; `unknown` covers reasons an engine invents. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'abort' | 'unknown'
@@ -38,7 +39,14 @@ export type Sampling = {
   readonly maxTokens: number | null
 }
 
-export type Usage = { readonly promptTokens: number; readonly completionTokens: number; readonly cachedTokens: number | null }
+export type Usage = {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Part of the prompt tokens; null when the engine does not say. */
+  readonly cachedTokens: number | null
+  /** Part of the completion tokens; null when the engine does not say. */
+  readonly reasoningTokens: number | null
+}
 
 export type CallRecord = {
   readonly id: CallId

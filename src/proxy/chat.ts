@@ -23,6 +23,8 @@ export type AssistantMessage = {
   readonly reasoning_content?: string
   readonly tool_calls?: readonly ToolCall[]
   readonly name?: string
+  /** The call whose answer this is, as a signature that came back with it says. Read by `recall.ts` and never sent to an engine. */
+  readonly origin?: string
 }
 
 export type Tool = { readonly type: 'function'; readonly function: JsonObject & { readonly name: string } }
@@ -40,6 +42,8 @@ export type NormalisedCall = {
   readonly modelRequested: string
   readonly stream: boolean
   readonly maxTokensRequested: number | null
+  /** The call whose conversation this one goes on with, when the client sends only what is new. */
+  readonly continues: string | null
   readonly request: ChatRequest
   readonly diagnostics: readonly Diagnostic[]
 }
@@ -58,6 +62,8 @@ export type ChatAnswer = {
   readonly message: AnswerMessage
   readonly finishReason: AnswerFinish
   readonly usage: Usage
+  /** The stop string that ended the answer, when the engine says so. */
+  readonly stopSequence: string | null
   /** The engine's `logprobs.content`, for a client that asked. */
   readonly logprobs: readonly unknown[] | null
 }
@@ -73,4 +79,17 @@ export function withToolCallIds(answer: ChatAnswer, newId: () => string): ChatAn
     return id === call.id ? call : { ...call, id }
   })
   return { ...answer, message: { ...answer.message, tool_calls: named } }
+}
+
+/** What a token count is asked for: a conversation as a model call would send it, or a bare text. */
+export type Countable = { readonly kind: 'messages'; readonly request: ChatRequest } | { readonly kind: 'text'; readonly text: string }
+
+/** The id of the first tool result that no earlier call of the conversation asked for; null when every result has its call. */
+export function orphanedResult(messages: readonly ChatMessage[]): string | null {
+  const asked = new Set<string>()
+  for (const message of messages) {
+    if (message.role === 'assistant') for (const call of message.tool_calls ?? []) asked.add(call.id)
+    if (message.role === 'tool' && !asked.has(message.tool_call_id)) return message.tool_call_id
+  }
+  return null
 }

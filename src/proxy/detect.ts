@@ -1,9 +1,14 @@
 // What a request asks for, by an explicit route table, and which credentials it brought.
-import type { Dialect } from './dialects/dialect.ts'
+import { anthropic } from './dialects/anthropic/dialect.ts'
+import type { Dialect, UrlWishes } from './dialects/dialect.ts'
+import { google } from './dialects/google/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
+import { openaiResponses } from './dialects/openai-responses/dialect.ts'
 
 export type Route =
-  | { readonly type: 'generate'; readonly dialect: Dialect; readonly urlModel: string | null; readonly urlStream: boolean | null }
+  | { readonly type: 'generate'; readonly dialect: Dialect; readonly url: UrlWishes }
+  /** Answered with a number of tokens, and never recorded. */
+  | { readonly type: 'count'; readonly dialect: Dialect; readonly url: UrlWishes }
   | { readonly type: 'models'; readonly dialect: Dialect }
   | { readonly type: 'model'; readonly dialect: Dialect; readonly model: string }
   | { readonly type: 'greeting' }
@@ -21,47 +26,96 @@ export type Detected = {
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>
 
 const SESSION_PREFIX = /^\/s\/([^/]+)(\/.*|)$/
+const NO_WISHES: UrlWishes = { model: null, form: null }
+
+const POSTS: { readonly [path: string]: { readonly type: 'generate' | 'count'; readonly dialect: Dialect } } = {
+  '/v1/messages': { type: 'generate', dialect: anthropic },
+  '/v1/messages/count_tokens': { type: 'count', dialect: anthropic },
+  '/v1/chat/completions': { type: 'generate', dialect: openaiChat },
+  '/v1/tokenize': { type: 'count', dialect: openaiChat },
+  '/v1/responses': { type: 'generate', dialect: openaiResponses },
+  '/v1/responses/input_tokens': { type: 'count', dialect: openaiResponses },
+}
+
+/** `/v1beta/models/…`, the same without a version, and Vertex's longer path. */
+const GOOGLE_MODELS = /^(?:\/v1|\/v1alpha|\/v1beta1?)?(?:\/publishers\/google)?\/models\/(.+)$/
 
 export function detect(method: string, url: string, headers: Headers): Detected {
-  const path = url.split(/[?#]/, 1)[0] ?? ''
+  const { path, query } = split(url)
   const prefixed = SESSION_PREFIX.exec(path)
   const [, session = null, rest] = prefixed ?? []
   return {
-    route: routeOf(method, rest === undefined ? path : rest === '' ? '/' : rest, headers),
+    route: routeOf(method, rest === undefined ? path : rest === '' ? '/' : rest, query, headers),
     session: session === null ? null : decode(session),
   }
 }
 
-function routeOf(method: string, path: string, headers: Headers): Route {
-  const dialect = openaiChat
-  if (headerOf(headers, 'upgrade') !== null) return { type: 'upgrade', dialect }
+function routeOf(method: string, path: string, query: URLSearchParams, headers: Headers): Route {
+  const unknown: Route = { type: 'unknown', dialect: dialectOf(path, headers) }
+  if (headerOf(headers, 'upgrade') !== null) return { type: 'upgrade', dialect: unknown.dialect }
   const isRead = method === 'GET' || method === 'HEAD'
-  switch (path) {
-    case '/':
-      return isRead ? { type: 'greeting' } : { type: 'unknown', dialect }
-    case '/health':
-      return isRead ? { type: 'health' } : { type: 'unknown', dialect }
-    case '/v1/chat/completions':
-      return method === 'POST' ? { type: 'generate', dialect, urlModel: null, urlStream: null } : { type: 'unknown', dialect }
-    case '/v1/models':
-      return isRead ? { type: 'models', dialect } : { type: 'unknown', dialect }
+  if (method === 'POST') {
+    const post = Object.hasOwn(POSTS, path) ? POSTS[path] : undefined
+    return post === undefined ? (googleAction(path, query) ?? unknown) : { ...post, url: NO_WISHES }
+  }
+  if (!isRead) return unknown
+  if (path === '/') return { type: 'greeting' }
+  if (path === '/health') return { type: 'health' }
+  if (path === '/v1/models') return { type: 'models', dialect: listDialect(headers) }
+  if (path === '/v1beta/models' || path === '/models') return { type: 'models', dialect: google }
+  // Model names hold slashes, encoded or not.
+  if (path.startsWith('/v1/models/'))
+    return { type: 'model', dialect: listDialect(headers), model: decode(path.slice('/v1/models/'.length)) }
+  const model = GOOGLE_MODELS.exec(path)?.[1]
+  return model === undefined ? unknown : { type: 'model', dialect: google, model: decode(model) }
+}
+
+/** The action is what follows the last colon; the model, with its own slashes and colons, is everything before. */
+function googleAction(path: string, query: URLSearchParams): Route | null {
+  const named = GOOGLE_MODELS.exec(path)?.[1]
+  const colon = named === undefined ? -1 : named.lastIndexOf(':')
+  if (named === undefined || colon < 1) return null
+  const model = decode(named.slice(0, colon))
+  switch (named.slice(colon + 1)) {
+    case 'generateContent':
+      return { type: 'generate', dialect: google, url: { model, form: 'plain' } }
+    case 'streamGenerateContent':
+      return { type: 'generate', dialect: google, url: { model, form: query.get('alt') === 'sse' ? 'events' : 'array' } }
+    case 'countTokens':
+      return { type: 'count', dialect: google, url: { model, form: null } }
     default:
-      // Model names hold slashes, encoded or not.
-      if (isRead && path.startsWith('/v1/models/')) return { type: 'model', dialect, model: decode(path.slice('/v1/models/'.length)) }
-      return { type: 'unknown', dialect }
+      return null
   }
 }
 
-/** Every credential in the request: some CLIs send two headers, and only one of them carries the session's key. */
-export function credentials(headers: Headers): readonly string[] {
+/** One path lists the models of two vendors; the client says by a header whose it expects. */
+function listDialect(headers: Headers): Dialect {
+  return headerOf(headers, 'anthropic-version') === null ? openaiChat : anthropic
+}
+
+/** Whose envelope a client understands that asked for a path nobody serves. */
+function dialectOf(path: string, headers: Headers): Dialect {
+  if (path.startsWith('/v1/messages') || headerOf(headers, 'anthropic-version') !== null) return anthropic
+  if (path.startsWith('/v1beta') || GOOGLE_MODELS.test(path) || headerOf(headers, 'x-goog-api-key') !== null) return google
+  return path.startsWith('/v1/responses') ? openaiResponses : openaiChat
+}
+
+/** Every credential in the request: some CLIs send two, and only one of them carries the session's key. */
+export function credentials(url: string, headers: Headers): readonly string[] {
   const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1]
-  return [bearer, headerOf(headers, 'x-api-key'), headerOf(headers, 'x-goog-api-key')].filter((key) => key !== undefined && key !== null)
+  const keys = [bearer, headerOf(headers, 'x-api-key'), headerOf(headers, 'x-goog-api-key'), split(url).query.get('key')]
+  return keys.filter((key) => key !== undefined && key !== null)
 }
 
 export function headerOf(headers: Headers, name: string): string | null {
   const value = headers[name]
   if (value === undefined) return null
   return typeof value === 'string' ? value : (value[0] ?? null)
+}
+
+function split(url: string): { readonly path: string; readonly query: URLSearchParams } {
+  const [path = '', query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? []
+  return { path, query: new URLSearchParams(query) }
 }
 
 function decode(text: string): string {

@@ -7,7 +7,7 @@ import { unreachable } from '../kernel/unreachable.ts'
 import type { Admission, Ticket } from './admission.ts'
 import type { DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
-import type { ChatAnswer, NormalisedCall } from './chat.ts'
+import type { ChatAnswer, Countable, NormalisedCall } from './chat.ts'
 import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { Dialect } from './dialects/dialect.ts'
 import { type Failure, failure } from './failure.ts'
@@ -38,6 +38,8 @@ export type Door = {
   isOpen(): boolean
   /** Starts the turn, or adopts the one a client left. Synchronous: nothing of the session moves between question and answer. */
   attach(dialect: Dialect, normalised: NormalisedCall): Attached
+  /** The same conversation as a call would send it, with what this session's answers said put back. */
+  restoreCountable(countable: Countable): Countable
   /** The client of this turn has gone, with this much of its answer. */
   detach(turn: Turn, delivery: Delivery): void
   /** Sealing cuts the connection, then waits until it is `settled`. */
@@ -210,6 +212,11 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       const ticket = host.admission.enter(options.session)
       if (ticket === null) return { ok: false, failure: OVERLOADED }
       return { ok: true, turn: start(dialect, normalised, digest, ticket) }
+    },
+    restoreCountable(countable) {
+      if (countable.kind === 'text') return countable
+      const { request } = countable
+      return { kind: 'messages', request: { ...request, messages: recall.restore(request.messages).messages } }
     },
     detach(turn, delivery) {
       const record = capture.deliver(turn.call, withheld.has(turn.call) ? 'no' : delivery)

@@ -17,7 +17,11 @@ export type Exchange = {
   readonly model: string
 }
 
-const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
+const streamHeaders = ({ reply }: Exchange) => ({
+  'content-type': reply.streamType,
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+})
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
 /** Serves the turn's answer and says how much of it the client is known to have. Never rejects. */
@@ -37,7 +41,7 @@ export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink
   if (waited.outcome === GONE) return waited.isCommitted ? 'partial' : 'no'
   if (!waited.outcome.ok) return failStream(exchange, stream, waited.outcome.failure, waited.isCommitted, sink, client)
   if (!waited.isCommitted) {
-    sink.head(200, STREAM_HEADERS)
+    sink.head(200, streamHeaders(exchange))
     client.write(stream.open())
   }
   return pour(stream, waited.outcome.answer, sink, client)
@@ -104,7 +108,7 @@ async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream
   function commit(): void {
     if (client.isGone()) return
     isCommitted = true
-    sink.head(200, STREAM_HEADERS)
+    sink.head(200, streamHeaders(exchange))
     client.write(stream.open())
     timer = kernel.scheduler.after(settings.beatEveryMs, beat)
   }

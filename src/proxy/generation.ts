@@ -5,8 +5,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { CallEnd } from './capture.ts'
 import { type ChatAnswer, type ChatRequest, withToolCallIds } from './chat.ts'
-import type { CapturedTokens, EngineReply, HttpRequest } from './engines/engine.ts'
-import type { TransportReply } from './engines/transport.ts'
+import type { CapturedTokens, EngineReply, Send } from './engines/engine.ts'
 import { type Failure, type FailureCode, failure } from './failure.ts'
 import type { JsonObject } from './json.ts'
 import type { Lease, Pool, PoolReplica } from './pool/pool.ts'
@@ -83,17 +82,18 @@ export async function generate(
     const { lease } = acquired
     tried = lease.replica
     model = lease.model
-    const written = tried.engine.write({
-      prompt: { kind: 'messages', messages: request.messages, tools: request.tools },
-      parameters,
-      model,
-    })
-    if (!written.ok) {
+    const reply = await sendWithin(host, lease, signal, (send) =>
+      lease.replica.engine.generate(
+        { prompt: { kind: 'messages', messages: request.messages, tools: request.tools }, parameters, model, topLogprobs: 0 },
+        send,
+      ),
+    )
+    if (reply.type === 'unserved') {
       lease.release('failed', null)
-      return fail(failure('gateway-error', written.detail))
+      return fail(failure('gateway-error', reply.detail))
     }
-    const sent = await send(host, lease, written.http, signal)
-    if (!sent.ok) {
+    if (reply.type === 'broken') {
+      const sent = reply.reply
       lease.release(releaseOf(sent.error), null)
       if (signal.aborted) return fail(failure('cancelled', 'the call was cancelled'))
       if (sent.error === 'aborted') return fail(failure('engine-timeout', 'the inference server did not answer in time'))
@@ -108,7 +108,6 @@ export async function generate(
       continue
     }
 
-    const reply = tried.engine.read(sent.response)
     lease.release(
       reply.type === 'answer' || reply.type === 'aborted' ? 'ok' : 'failed',
       'weightVersion' in reply ? reply.weightVersion : null,
@@ -192,15 +191,15 @@ export function neverGenerated(host: GenerationHost, reason: Failure, parameters
   }
 }
 
-/** Ends by the call's own deadline or by its cancellation, whichever is first; nothing else cuts it. */
-async function send(host: GenerationHost, lease: Lease, request: HttpRequest, signal: AbortSignal): Promise<TransportReply> {
+/** Every exchange of `work` ends by the call's own deadline or by its cancellation, whichever is first; nothing else cuts it. */
+async function sendWithin<T>(host: GenerationHost, lease: Lease, signal: AbortSignal, work: (send: Send) => Promise<T>): Promise<T> {
   const abort = new AbortController()
   const cancel = (): void => abort.abort()
   const deadline = host.kernel.scheduler.after(host.settings.engineDeadlineMs, cancel)
   signal.addEventListener('abort', cancel, { once: true })
   if (signal.aborted) cancel()
   try {
-    return await lease.replica.connection.send(request, abort.signal)
+    return await work((request) => lease.replica.connection.send(request, abort.signal))
   } finally {
     deadline.cancel()
     signal.removeEventListener('abort', cancel)

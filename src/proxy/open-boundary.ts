@@ -22,6 +22,7 @@ import { openKeyRing } from './keys.ts'
 import { openPool } from './pool/pool.ts'
 import { openRecall } from './recall.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
+import { estimateTokens } from './token-estimate.ts'
 
 export type ReplicaConfig = {
   readonly id: ReplicaId
@@ -48,8 +49,10 @@ export type BoundaryOptions = {
   readonly onServing?: (isServing: boolean) => void
 }
 
-const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang }
+const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglang, llamacpp: vllm }
 const KEY_BYTES = 32
+/** Says that a token count is not the engine's own. */
+const ESTIMATE_HEADER = 'x-polar-token-count'
 
 export function openBoundary(options: BoundaryOptions): Boundary {
   const { kernel, arena, model } = options
@@ -94,7 +97,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     call: IncomingCall,
     session: string | null,
   ): { readonly ok: true; readonly door: Door } | { readonly ok: false; readonly failure: Failure } {
-    const given = credentials(call.headers)
+    const given = credentials(call.url, call.headers)
     const door = given.map((key) => keys.find(key)).find((found) => found !== null)
     if (door === undefined || door === null) {
       const problem = given.length === 0 ? 'no API key was given' : 'the API key is not known'
@@ -122,10 +125,12 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       }
       case 'models':
       case 'model':
+      case 'count':
       case 'generate': {
         const authenticated = authenticate(call, session)
         if (!authenticated.ok) return refuse(route.dialect, authenticated.failure, sink)
         if (route.type === 'generate') return generate(call, sink, route, authenticated.door)
+        if (route.type === 'count') return count(call, sink, route, authenticated.door)
         return showModels(route, sink)
       }
       default:
@@ -138,7 +143,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const read = await readBody(call, headerOf(call.headers, 'content-encoding'), settings.maxBodyBytes)
     if (!read.ok) return read.failure === null ? sink.destroy() : refuse(dialect, read.failure, sink)
     const { tier, pins } = door.options
-    const request = dialect.read(read.body, { tier, pins, urlModel: route.urlModel, urlStream: route.urlStream })
+    const request = dialect.read(read.body, { tier, pins, url: route.url })
     if (!request.ok) return refuse(dialect, request.failure, sink)
     const attached = door.attach(dialect, request.call)
     if (!attached.ok) return refuse(dialect, attached.failure, sink)
@@ -161,6 +166,21 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     )
     door.track(() => sink.destroy(), served)
     await served
+  }
+
+  async function count(call: IncomingCall, sink: ReplySink, route: Extract<Route, { type: 'count' }>, door: Door): Promise<void> {
+    const { dialect } = route
+    const read = await readBody(call, headerOf(call.headers, 'content-encoding'), settings.maxBodyBytes)
+    if (!read.ok) return read.failure === null ? sink.destroy() : refuse(dialect, read.failure, sink)
+    const { session, pins } = door.options
+    // Nothing is sampled, so what a training session may not ask for is no concern here.
+    const counted = dialect.readCount(read.body, { tier: 'eval', pins, url: route.url })
+    if (!counted.ok) return refuse(dialect, counted.failure, sink)
+    const countable = door.restoreCountable(counted.countable)
+    const tokens = await pool.countTokens(session, countable)
+    const headers = { 'content-type': 'application/json', ...(tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {}) }
+    const model: ModelEntry = { id: route.url.model ?? pool.modelName(), createdSeconds: 0, maxModelLen: pool.maxModelLen() }
+    await sendReply({ status: 200, headers, body: dialect.tokenCount(tokens ?? estimateTokens(countable), model) }, sink)
   }
 
   async function health(): Promise<object> {

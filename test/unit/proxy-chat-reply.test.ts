@@ -10,7 +10,7 @@ const identity = { id: 'msg_1', createdSeconds: 1_700_000_000, model: 'gpt-asked
 function forms(wishes: object) {
   const read = openaiChat.read(
     { model: 'gpt-asked', messages: [{ role: 'user', content: 'x' }], stream: true, ...wishes },
-    { tier: 'eval', pins: {}, urlModel: null, urlStream: null },
+    { tier: 'eval', pins: {}, url: { model: null, form: null } },
   )
   if (!read.ok) throw new Error(read.failure.message)
   return read.reply
@@ -19,7 +19,8 @@ function forms(wishes: object) {
 const answer = (message: Partial<ChatAnswer['message']>, rest: Partial<ChatAnswer> = {}): ChatAnswer => ({
   message: { role: 'assistant', content: null, ...message },
   finishReason: 'stop',
-  usage: { promptTokens: 10, completionTokens: 4, cachedTokens: 6 },
+  usage: { promptTokens: 10, completionTokens: 4, cachedTokens: 6, reasoningTokens: null },
+  stopSequence: null,
   logprobs: null,
   ...rest,
 })
@@ -171,7 +172,10 @@ describe('a stream', () => {
 describe('a plain answer', () => {
   it('has numbers and objects where clients index', () => {
     const plain = JSON.parse(
-      forms({}).plain(answer({ content: 'x' }, { usage: { promptTokens: 1, completionTokens: 2, cachedTokens: null } }), identity),
+      forms({}).plain(
+        answer({ content: 'x' }, { usage: { promptTokens: 1, completionTokens: 2, cachedTokens: null, reasoningTokens: null } }),
+        identity,
+      ),
     )
     expect(plain).toEqual({
       id: 'chatcmpl-msg_1',

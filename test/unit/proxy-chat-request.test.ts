@@ -7,7 +7,7 @@ const user = { role: 'user', content: 'hi' }
 const tool = { type: 'function', function: { name: 'f', description: 'd', parameters: { type: 'object' } } }
 
 function read(body: JsonObject, tier: 'train' | 'eval' = 'eval') {
-  return openaiChat.read({ model: 'm', messages: [user], ...body }, { tier, pins: {}, urlModel: null, urlStream: null })
+  return openaiChat.read({ model: 'm', messages: [user], ...body }, { tier, pins: {}, url: { model: null, form: null } })
 }
 
 function accepted(body: JsonObject, tier: 'train' | 'eval' = 'eval') {
@@ -180,7 +180,7 @@ describe('refused in the terms of the caller', () => {
       fc.property(
         fc.dictionary(fc.constantFrom('model', 'messages', 'tools', 'tool_choice', 'stream', 'n', 'stop', 'max_tokens'), fc.jsonValue()),
         (body) => {
-          const result = openaiChat.read(body as JsonObject, { tier: 'train', pins: {}, urlModel: null, urlStream: null })
+          const result = openaiChat.read(body as JsonObject, { tier: 'train', pins: {}, url: { model: null, form: null } })
           expect(typeof result.ok).toBe('boolean')
         },
       ),

@@ -23,7 +23,7 @@ describe('vLLM tokens', () => {
   it('that agree are taken by position', () => {
     const { tokens, answer } = answered(vllm.read(respond(completionBody())))
     expect(tokens).toEqual({ promptIds: [11, 12], sampledIds: [21, 22, 23], logprobs: [-0.5, -0.25, -0.125], error: null })
-    expect(answer.usage).toEqual({ promptTokens: 2, completionTokens: 3, cachedTokens: null })
+    expect(answer.usage).toEqual({ promptTokens: 2, completionTokens: 3, cachedTokens: null, reasoningTokens: null })
   })
 
   it('count markers and thinking, not the visible text', () => {
@@ -170,6 +170,7 @@ describe('SGLang', () => {
     const written = sglang.write({
       prompt: { kind: 'token-ids', ids: [1, 2], messages: [], tools: null },
       parameters: { top_k: 3 },
+      topLogprobs: 0,
       model: 'p',
     })
     expect(written.ok && JSON.parse(written.http.body ?? '')).toMatchObject({
@@ -182,7 +183,9 @@ describe('SGLang', () => {
       return_prompt_token_ids: true,
       return_meta_info: true,
     })
-    expect(vllm.write({ prompt: { kind: 'token-ids', ids: [1], messages: [], tools: null }, parameters: {}, model: 'p' }).ok).toBe(false)
+    expect(
+      vllm.write({ prompt: { kind: 'token-ids', ids: [1], messages: [], tools: null }, parameters: {}, model: 'p', topLogprobs: 0 }).ok,
+    ).toBe(false)
   })
 })
 

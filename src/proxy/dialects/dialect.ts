@@ -1,16 +1,21 @@
 // What a vendor's API is to the boundary: a reader of requests, and the forms in which an answer or a failure is told.
 import type { DialectName } from '../../contract/call.ts'
 import type { SamplingPins } from '../boundary.ts'
-import type { ChatAnswer, NormalisedCall } from '../chat.ts'
+import type { ChatAnswer, Countable, NormalisedCall } from '../chat.ts'
 import type { Failure } from '../failure.ts'
 import type { JsonObject } from '../json.ts'
 
-/** What a session allows, and what the URL already said (Google names model and streaming in the path). */
+/** What a session allows, and what the URL already said (Google names model and form of the answer in the path). */
 export type ReadContext = {
   readonly tier: 'train' | 'eval'
   readonly pins: SamplingPins
-  readonly urlModel: string | null
-  readonly urlStream: boolean | null
+  readonly url: UrlWishes
+}
+
+export type UrlWishes = {
+  readonly model: string | null
+  /** Null where the body decides; `array` is one JSON array written piece by piece. */
+  readonly form: 'plain' | 'events' | 'array' | null
 }
 
 /** Names that appear in an answer; `model` is the name the client asked for. */
@@ -30,6 +35,8 @@ export type ReplyStream = {
 
 /** Bound to one request: it knows how that client wants its answer. */
 export type ReplyForm = {
+  /** Content type of the streamed form. */
+  readonly streamType: 'text/event-stream; charset=utf-8' | 'application/json'
   plain(answer: ChatAnswer, identity: AnswerIdentity): string
   stream(identity: AnswerIdentity): ReplyStream
 }
@@ -37,6 +44,8 @@ export type ReplyForm = {
 type ReadRequest =
   | { readonly ok: true; readonly call: NormalisedCall; readonly reply: ReplyForm }
   | { readonly ok: false; readonly failure: Failure }
+
+export type ReadCount = { readonly ok: true; readonly countable: Countable } | { readonly ok: false; readonly failure: Failure }
 
 export type HttpReply = { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
 
@@ -46,6 +55,9 @@ export type Dialect = {
   readonly name: DialectName
   /** The body is an object; everything else about it is checked here. */
   read(body: JsonObject, context: ReadContext): ReadRequest
+  /** The body of the vendor's token-counting route: the same conversion as `read`. */
+  readCount(body: JsonObject, context: ReadContext): ReadCount
+  tokenCount(tokens: number, model: ModelEntry): string
   failure(failure: Failure): HttpReply
   modelList(models: readonly ModelEntry[]): string
   modelItem(model: ModelEntry): string

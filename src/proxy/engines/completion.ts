@@ -11,6 +11,8 @@ export type Places = {
   /** Null when the engine sent none; the numbers may still be wrong. */
   readonly logprobs: (choice: JsonObject) => readonly unknown[] | null
   readonly weightVersion: (body: JsonObject, choice: JsonObject) => unknown
+  /** The stop string or stop token that ended the choice. */
+  readonly matchedStop: (choice: JsonObject) => unknown
 }
 
 export function readCompletion(response: HttpResponse, places: Places): EngineReply {
@@ -32,7 +34,14 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     return { type: 'aborted', finishReason, tokens, weightVersion, detail }
   }
   const logprobs = isObject(choice.logprobs) && Array.isArray(choice.logprobs.content) ? choice.logprobs.content : null
-  return { type: 'answer', answer: { message, finishReason, usage: readUsage(reported, tokens), logprobs }, tokens, weightVersion }
+  const matched = places.matchedStop(choice)
+  const stopSequence = typeof matched === 'string' && matched !== '' ? matched : null
+  return {
+    type: 'answer',
+    answer: { message, finishReason, usage: readUsage(reported, tokens), stopSequence, logprobs },
+    tokens,
+    weightVersion,
+  }
 }
 
 /** Python writes bare NaN and Infinity; the agent's answer must not be lost to one bad logprob, which is found below. */
@@ -94,11 +103,14 @@ function readToolCalls(value: unknown): readonly ToolCall[] | null {
 }
 
 function readUsage(reported: JsonObject, tokens: CapturedTokens): Usage {
-  const details = reported.prompt_tokens_details
+  const prompt = reported.prompt_tokens_details
+  const completion = reported.completion_tokens_details
+  const reasoning = isObject(completion) ? completion.reasoning_tokens : reported.reasoning_tokens
   return {
     promptTokens: count(reported.prompt_tokens) ?? tokens.promptIds.length,
     completionTokens: count(reported.completion_tokens) ?? tokens.sampledIds.length,
-    cachedTokens: isObject(details) ? count(details.cached_tokens) : null,
+    cachedTokens: isObject(prompt) ? count(prompt.cached_tokens) : null,
+    reasoningTokens: count(reasoning),
   }
 }
 

@@ -1,7 +1,8 @@
 // What an inference engine is to the boundary: a writer of requests and a strict reader of answers.
 import type { CaptureError, EngineKind } from '../../contract/call.ts'
-import type { ChatAnswer, ChatMessage, Tool } from '../chat.ts'
+import type { ChatAnswer, ChatMessage, Countable, Tool } from '../chat.ts'
 import type { JsonObject } from '../json.ts'
+import type { TransportReply } from './transport.ts'
 
 type EnginePrompt =
   | { readonly kind: 'messages'; readonly messages: readonly ChatMessage[]; readonly tools: readonly Tool[] | null }
@@ -13,7 +14,13 @@ type EnginePrompt =
       readonly tools: readonly Tool[] | null
     }
 
-type EngineRequest = { readonly prompt: EnginePrompt; readonly parameters: JsonObject; readonly model: string }
+export type EngineRequest = {
+  readonly prompt: EnginePrompt
+  readonly parameters: JsonObject
+  readonly model: string
+  /** Alternatives wanted at each position; 0 asks for the sampled token's logprob alone. */
+  readonly topLogprobs: number
+}
 
 export type HttpRequest = {
   readonly method: 'GET' | 'POST'
@@ -54,11 +61,22 @@ export type EngineReply =
   /** Status 200 with a body that is no completion. */
   | { readonly type: 'garbled'; readonly detail: string }
 
+/** One exchange with the engine's server, within the call's own deadline; never rejects. */
+export type Send = (request: HttpRequest) => Promise<TransportReply>
+
+export type EngineOutcome =
+  | EngineReply
+  /** An exchange broke: nothing is known of the generation. */
+  | { readonly type: 'broken'; readonly reply: Extract<TransportReply, { ok: false }> }
+  /** This engine has no route for that kind of prompt; nothing was sent. */
+  | { readonly type: 'unserved'; readonly detail: string }
+
 export type Engine = {
   readonly kind: EngineKind
   /** What its logprobs mean in its default configuration. */
   readonly logprobMode: 'raw' | 'processed' | 'unknown'
-  /** Refused when this engine has no route for that kind of prompt. */
-  write(request: EngineRequest): { readonly ok: true; readonly http: HttpRequest } | { readonly ok: false; readonly detail: string }
-  read(response: HttpResponse): EngineReply
+  /** One generation, by as many exchanges as it takes. Never rejects. */
+  generate(request: EngineRequest, send: Send): Promise<EngineOutcome>
+  /** Length of the prompt by the engine's own tokenizer; null when it does not say. Never rejects. */
+  countTokens(countable: Countable, model: string, send: Send): Promise<number | null>
 }

@@ -30,16 +30,20 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
   const model = wanted === '' ? listed.id : wanted
   if (model === '') return { type: 'unusable', detail: '/v1/models lists no model, and the configuration names none (model_served)' }
 
-  const written = engine.write({
-    prompt: { kind: 'messages', messages: [{ role: 'user', content: 'Say hi.' }], tools: null },
-    parameters: { max_tokens: 2, temperature: 1 },
-    model,
-  })
-  if (!written.ok) return { type: 'unusable', detail: written.detail }
-  const sent = await connection.send(written.http, signal)
-  if (!sent.ok) return { type: 'unusable', detail: `probe generation: ${sent.detail}` }
-  const reply = engine.read(sent.response)
+  const reply = await engine.generate(
+    {
+      prompt: { kind: 'messages', messages: [{ role: 'user', content: 'Say hi.' }], tools: null },
+      parameters: { max_tokens: 2, temperature: 1 },
+      model,
+      topLogprobs: 0,
+    },
+    (request) => connection.send(request, signal),
+  )
   switch (reply.type) {
+    case 'broken':
+      return { type: 'unusable', detail: `probe generation: ${reply.reply.detail}` }
+    case 'unserved':
+      return { type: 'unusable', detail: reply.detail }
     case 'rejected':
       return { type: 'unusable', detail: `probe generation: ${reply.status} ${reply.message}` }
     case 'garbled':

@@ -1,12 +1,13 @@
 // SGLang's chat completions: ids come with the choice and only without streaming; logprobs are those of the sampler.
 import { isObject, type JsonObject } from '../json.ts'
+import { chatCompletions } from './chat-completions.ts'
 import { readCompletion } from './completion.ts'
-import type { Engine } from './engine.ts'
+import { countByTokenizer } from './count.ts'
 
-export const sglang: Engine = {
+export const sglang = chatCompletions({
   kind: 'sglang',
   logprobMode: 'processed',
-  write({ prompt, parameters, model }) {
+  write({ prompt, parameters, model, topLogprobs }) {
     const body = {
       ...parameters,
       messages: prompt.messages,
@@ -15,7 +16,7 @@ export const sglang: Engine = {
       model,
       stream: false,
       logprobs: true,
-      top_logprobs: 0,
+      top_logprobs: topLogprobs,
       return_token_ids: true,
       return_prompt_token_ids: true,
       return_meta_info: true,
@@ -33,8 +34,10 @@ export const sglang: Engine = {
       logprobs: (choice) => samplerLogprobs(choice),
       weightVersion: (body, choice) =>
         isObject(body.metadata) ? body.metadata.weight_version : isObject(choice.meta_info) ? choice.meta_info.weight_version : null,
+      matchedStop: (choice) => choice.matched_stop,
     }),
-}
+  countTokens: (countable, model, send) => countByTokenizer(countable, model, '/v1/tokenize', send),
+})
 
 /** `[logprob, token id, text]` triples when the engine sent its meta information, else OpenAI's entries. */
 function samplerLogprobs(choice: JsonObject): readonly unknown[] | null {

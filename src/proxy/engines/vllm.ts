@@ -1,12 +1,13 @@
 // vLLM's chat completions: asked without streaming for token ids and the sampled token's logprob.
 import { isObject, type JsonObject } from '../json.ts'
+import { chatCompletions } from './chat-completions.ts'
 import { readCompletion } from './completion.ts'
-import type { Engine } from './engine.ts'
+import { countByTokenizer } from './count.ts'
 
-export const vllm: Engine = {
+export const vllm = chatCompletions({
   kind: 'vllm',
   logprobMode: 'raw',
-  write({ prompt, parameters, model }) {
+  write({ prompt, parameters, model, topLogprobs }) {
     if (prompt.kind === 'token-ids') return { ok: false, detail: 'chat completions takes messages only' }
     const body = {
       ...parameters,
@@ -15,7 +16,7 @@ export const vllm: Engine = {
       model,
       stream: false,
       logprobs: true,
-      top_logprobs: 0,
+      top_logprobs: topLogprobs,
       return_token_ids: true,
     }
     return {
@@ -30,8 +31,10 @@ export const vllm: Engine = {
       logprobs: (choice) => contentLogprobs(choice),
       weightVersion: (body, choice) =>
         lastVersion(choice.weight_versions) ?? (isObject(body.metadata) ? body.metadata.weight_version : null),
+      matchedStop: (choice) => choice.stop_reason,
     }),
-}
+  countTokens: (countable, model, send) => countByTokenizer(countable, model, '/tokenize', send),
+})
 
 function contentLogprobs(choice: JsonObject): readonly unknown[] | null {
   const logprobs = choice.logprobs

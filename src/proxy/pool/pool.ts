@@ -3,6 +3,7 @@ import type { ReplicaId, SessionId } from '../../contract/ids.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaView } from '../boundary.ts'
+import type { Countable } from '../chat.ts'
 import type { Engine } from '../engines/engine.ts'
 import { type ProbeResult, probe } from '../engines/probe.ts'
 import type { Connection } from '../engines/transport.ts'
@@ -42,6 +43,8 @@ export type PoolOptions = {
 export type Pool = {
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
+  /** Length of the prompt by the tokenizer of the session's replica, or of any that serves; null when none says. */
+  countTokens(session: SessionId, countable: Countable): Promise<number | null>
   /** Forgets which replica holds the session's prefix cache. */
   unpin(session: SessionId): void
   views(): Promise<readonly ReplicaView[]>
@@ -54,6 +57,8 @@ export type Pool = {
 
 const VIEW_DEADLINE_MS = 1_000
 const REDELIVERY_MS = 5
+/** A count is a convenience: a slow one is no reason to keep a client waiting. */
+const COUNT_DEADLINE_MS = 10_000
 
 type Member = {
   readonly replica: PoolReplica
@@ -196,6 +201,16 @@ export function openPool(options: PoolOptions): Pool {
       return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : refusalOf(refusals) }
     },
     unpin,
+    async countTokens(session, countable) {
+      const member = pins.get(session) ?? members.find(({ facts }) => facts.model !== '')
+      if (member === undefined) return null
+      const abort = new AbortController()
+      const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
+      const { engine, connection } = member.replica
+      const tokens = await engine.countTokens(countable, member.facts.model, (request) => connection.send(request, abort.signal))
+      timer.cancel()
+      return tokens
+    },
     async views() {
       const answers = await Promise.all(
         members.map(({ address }) =>

@@ -33,8 +33,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an unknown route is taken for a generation',
     file: 'src/proxy/detect.ts',
-    find: "      return { type: 'unknown', dialect }\n  }\n}",
-    replace: "      return { type: 'generate', dialect, urlModel: null, urlStream: null }\n  }\n}",
+    find: '(googleAction(path, query) ?? unknown)',
+    replace: "(googleAction(path, query) ?? { type: 'generate', dialect: openaiChat, url: NO_WISHES })",
     suites: ['test/unit/proxy-access.test.ts'],
   },
   {

@@ -1,7 +1,7 @@
 // OpenAI chat completions as the boundary uses it.
 import type { Dialect, ModelEntry } from '../dialect.ts'
 import { writeChatFailure } from './error.ts'
-import { readChat } from './request.ts'
+import { readChat, readTokenize } from './request.ts'
 import { writeChat } from './response.ts'
 import { openChatStream } from './stream.ts'
 
@@ -14,11 +14,15 @@ export const openaiChat: Dialect = {
       ok: true,
       call: read.call,
       reply: {
+        streamType: 'text/event-stream; charset=utf-8',
         plain: (answer, identity) => writeChat(answer, identity, read.wishes),
         stream: (identity) => openChatStream(identity, read.wishes),
       },
     }
   },
+  readCount: readTokenize,
+  // vLLM's shape, which OpenAI has no route for.
+  tokenCount: (tokens, model) => JSON.stringify({ count: tokens, max_model_len: model.maxModelLen, tokens: null }),
   failure: writeChatFailure,
   // The second array is what Codex reads.
   modelList: (models) => JSON.stringify({ object: 'list', data: models.map(entry), models: models.map(entry) }),

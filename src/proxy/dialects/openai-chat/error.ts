@@ -1,6 +1,7 @@
 // Failures in OpenAI's envelope: status, `{error: {message, type, param, code}}`, and the headers clients obey.
 import type { Failure, FailureCode } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
+import { failureHeaders } from '../failure-headers.ts'
 
 /** Codes that clients know by OpenAI's name; ours are told as they are. */
 const KNOWN_CODES: { readonly [code in FailureCode]?: string } = {
@@ -21,12 +22,7 @@ export function writeChatFailure(failure: Failure): HttpReply {
   }
   return {
     status: failure.status,
-    headers: {
-      'content-type': 'application/json',
-      // Whole seconds, at least one: a client told to wait zero seconds comes back at once.
-      ...(failure.retryAfterMs === null ? {} : { 'retry-after': String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000))) }),
-      ...(failure.status === 426 ? { connection: 'close', upgrade: 'HTTP/1.1' } : {}),
-    },
+    headers: failureHeaders(failure),
     body: JSON.stringify(body),
   }
 }

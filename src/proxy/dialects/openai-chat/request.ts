@@ -1,10 +1,12 @@
 // OpenAI chat completions → the pivot: what is kept, what is dropped with a diagnostic, what is refused in the caller's terms.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage, ContentPart, NormalisedCall, Tool, ToolCall } from '../../chat.ts'
-import { type Failure, failure } from '../../failure.ts'
+import type { Failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
 import { constrained, isParameter, readParameters } from '../../parameters.ts'
-import type { ReadContext } from '../dialect.ts'
+import type { ReadContext, ReadCount } from '../dialect.ts'
+import { modelName, noteDropped, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
+import { mergeLeadingSystem } from '../system-messages.ts'
 
 export type ChatWishes = { readonly includeUsage: boolean; readonly logprobs: boolean }
 
@@ -21,30 +23,12 @@ const SILENT = new Set(
 )
 
 export function readChat(body: JsonObject, context: ReadContext): ReadChat {
-  try {
-    return { ok: true, ...normalise(body, context) }
-  } catch (error) {
-    if (error instanceof Refusal) return { ok: false, failure: error.failure }
-    throw error
-  }
-}
-
-/** Leaves the readers below at the first fault; caught in `readChat` alone. */
-class Refusal extends Error {
-  readonly failure: Failure
-  constructor(reason: Failure) {
-    super(reason.message)
-    this.failure = reason
-  }
-}
-
-function refuse(param: string, problem: string): never {
-  throw new Refusal(failure('invalid-request', `${param}: ${problem}`, { param }))
+  return reading(() => normalise(body, context))
 }
 
 function normalise(body: JsonObject, context: ReadContext): { readonly call: NormalisedCall; readonly wishes: ChatWishes } {
   const diagnostics: Diagnostic[] = []
-  const stream = context.urlStream ?? optionalBoolean(body, 'stream') ?? false
+  const stream = optionalBoolean(body, 'stream') ?? false
   if (body.n !== undefined && body.n !== null && body.n !== 1) refuse('n', 'only one choice per request can be served')
   for (const legacy of ['functions', 'function_call']) {
     if (body[legacy] !== undefined && body[legacy] !== null) refuse(legacy, 'is the retired form; use tools and tool_choice')
@@ -60,9 +44,10 @@ function normalise(body: JsonObject, context: ReadContext): { readonly call: Nor
     }
   }
   const call: NormalisedCall = {
-    modelRequested: context.urlModel ?? readModel(body.model),
+    modelRequested: modelName(body.model),
     stream,
     maxTokensRequested: typeof maxTokens === 'number' ? maxTokens : null,
+    continues: null,
     request: {
       messages: readMessages(body.messages, diagnostics),
       tools,
@@ -76,21 +61,10 @@ function normalise(body: JsonObject, context: ReadContext): { readonly call: Nor
   }
 }
 
-function readModel(value: unknown): string {
-  if (typeof value === 'string' && value !== '' && value.length <= 256) return value
-  return refuse('model', `expected a name of 1 to 256 characters, got ${describe(value)}`)
-}
-
 function wantsUsage(value: unknown): boolean {
   if (value === undefined || value === null) return false
   if (!isObject(value)) refuse('stream_options', `expected an object, got ${describe(value)}`)
   return value.include_usage === true
-}
-
-function optionalBoolean(body: JsonObject, name: string): boolean | null {
-  const value = body[name]
-  if (value === undefined || value === null) return null
-  return typeof value === 'boolean' ? value : refuse(name, `expected a boolean, got ${describe(value)}`)
 }
 
 function readTools(value: unknown, diagnostics: Diagnostic[]): readonly Tool[] | null {
@@ -142,6 +116,10 @@ function readMessages(value: unknown, diagnostics: Diagnostic[]): readonly ChatM
   return mergeLeadingSystem(value.map((message: unknown, index) => readMessage(message, `messages[${index}]`, diagnostics)))
 }
 
+const PLAIN_FIELDS = new Set(['role', 'content', 'name'])
+const TOOL_FIELDS = new Set(['role', 'content', 'tool_call_id', 'name'])
+const ASSISTANT_FIELDS = new Set(['role', 'content', 'name', 'tool_calls', 'reasoning_content', 'reasoning'])
+
 function readMessage(message: unknown, place: string, diagnostics: Diagnostic[]): ChatMessage {
   if (!isObject(message)) refuse(place, `expected an object, got ${describe(message)}`)
   const { role, content } = message
@@ -149,20 +127,20 @@ function readMessage(message: unknown, place: string, diagnostics: Diagnostic[])
   switch (role) {
     case 'system':
     case 'developer':
-      noteUnknown(message, ['name'], place, diagnostics)
+      noteDropped(message, PLAIN_FIELDS, place, diagnostics)
       return { role: 'system', content: readContent(content, `${place}.content`), ...name }
     case 'user':
-      noteUnknown(message, ['name'], place, diagnostics)
+      noteDropped(message, PLAIN_FIELDS, place, diagnostics)
       return { role, content: readContent(content, `${place}.content`), ...name }
     case 'tool':
-      noteUnknown(message, ['tool_call_id', 'name'], place, diagnostics)
+      noteDropped(message, TOOL_FIELDS, place, diagnostics)
       return {
         role,
         tool_call_id: text(message.tool_call_id, `${place}.tool_call_id`),
         content: readContent(content, `${place}.content`),
       }
     case 'assistant': {
-      noteUnknown(message, ['name', 'tool_calls', 'reasoning_content', 'reasoning'], place, diagnostics)
+      noteDropped(message, ASSISTANT_FIELDS, place, diagnostics)
       const calls = readToolCalls(message.tool_calls, `${place}.tool_calls`)
       const reasoning = message.reasoning_content ?? message.reasoning
       if (reasoning !== undefined && reasoning !== null && typeof reasoning !== 'string') {
@@ -215,28 +193,11 @@ function readToolCalls(value: unknown, place: string): readonly ToolCall[] {
   })
 }
 
-function text(value: unknown, place: string, mayBeEmpty = false): string {
-  if (typeof value !== 'string') return refuse(place, `expected a string, got ${describe(value)}`)
-  return value === '' && !mayBeEmpty ? refuse(place, 'must not be empty') : value
-}
-
-function noteUnknown(message: JsonObject, known: readonly string[], place: string, diagnostics: Diagnostic[]): void {
-  for (const [name, value] of Object.entries(message)) {
-    if (name === 'role' || name === 'content' || value === null || known.includes(name)) continue
-    if (diagnostics.length < 64) diagnostics.push({ code: 'field-dropped', detail: `${place}.${name.slice(0, 64)}` })
-  }
-}
-
-/** Templates refuse a second system message at the head, so a run of several becomes one; a single one and later ones stay as they are. */
-function mergeLeadingSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  const end = messages.findIndex((message) => message.role !== 'system')
-  const run = end === -1 ? messages.length : end
-  if (run < 2) return messages
-  const contents = messages.slice(0, run).map((message) => message.content ?? '')
-  return [{ role: 'system', content: joinContents(contents) }, ...messages.slice(run)]
-}
-
-function joinContents(contents: readonly (string | readonly ContentPart[])[]): string | readonly ContentPart[] {
-  if (contents.every((content) => typeof content === 'string')) return contents.join('\n\n')
-  return contents.flatMap((content) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content))
+/** vLLM's tokenize request: a text, or the conversation of a chat request. */
+export function readTokenize(body: JsonObject, context: ReadContext): ReadCount {
+  const { prompt } = body
+  if (typeof prompt === 'string') return { ok: true, countable: { kind: 'text', text: prompt } }
+  if (prompt !== undefined) return reading(() => refuse('prompt', `expected a string, got ${describe(prompt)}`))
+  const read = readChat({ model: 'unnamed', ...body }, context)
+  return read.ok ? { ok: true, countable: { kind: 'messages', request: read.call.request } } : read
 }

@@ -1,11 +1,9 @@
 // The pivot → a complete chat.completion.chunk stream: role, deltas, finish, usage when asked, [DONE].
 import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
+import { pieces } from '../pieces.ts'
 import type { ChatWishes } from './request.ts'
 import { completionId, writeLogprobs, writeUsage } from './response.ts'
-
-/** Keeps one frame well under a socket's high-water mark, so that a slow reader is felt early. */
-const PIECE_CHARS = 8_192
 
 export function openChatStream(identity: AnswerIdentity, wishes: ChatWishes): ReplyStream {
   const head = {
@@ -39,21 +37,4 @@ export function openChatStream(identity: AnswerIdentity, wishes: ChatWishes): Re
     // An error object in a chat stream is taken for a quiet end by some clients; a cut connection is retried by all.
     failure: () => null,
   }
-}
-
-/** Cuts between code points: half a surrogate pair does not survive JSON over UTF-8. */
-function pieces(text: string): readonly string[] {
-  const found: string[] = []
-  let from = 0
-  while (from < text.length) {
-    let to = Math.min(from + PIECE_CHARS, text.length)
-    if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to -= 1
-    found.push(text.slice(from, to))
-    from = to
-  }
-  return found
-}
-
-function isHighSurrogate(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdbff
 }
