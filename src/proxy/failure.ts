@@ -6,6 +6,7 @@ const STATUS = {
   'constrained-decoding': 400,
   'context-overflow': 400,
   'engine-rejected': 400,
+  'previous-response-unknown': 400,
   unauthenticated: 401,
   forbidden: 403,
   'session-ended': 403,
