@@ -193,6 +193,43 @@ describe.each(['vllm', 'sglang'] as const)('%s: the OpenAI SDK', (shape) => {
   })
 })
 
+describe('images', () => {
+  const image = (url: string) => ({ type: 'image_url', image_url: { url } })
+  const look = (...content: readonly object[]) => ({ messages: [{ role: 'user', content }], logprobs: true })
+
+  it('stand in the prompt as one placeholder each, where they were sent', async () => {
+    const qwen = await loadQwen()
+    const { engine, chat } = await open()
+    await create(chat, look({ type: 'text', text: 'Left:' }, image('data:,a'), { type: 'text', text: ' right:' }, image('data:,b')))
+    const pad = '<|vision_start|><|image_pad|><|vision_end|>'
+    expect(qwen.decode(engine.requests()[0]!.promptIds)).toContain(`<|im_start|>user\nLeft:${pad} right:${pad}<|im_end|>`)
+    expect(engine.requests()[0]!.promptIds.filter((id) => id === 151_655)).toHaveLength(2)
+  })
+
+  it('may come with a tool result', async () => {
+    const { engine, chat } = await open()
+    const call = { id: 'c', type: 'function', function: { name: 'bash', arguments: '{}' } }
+    const messages = [...hi, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: 'c', content: [image('data:,a')] }]
+    await create(chat, { messages })
+    expect(engine.requests()[0]!.promptIds).toContain(151_655)
+  })
+
+  it('change what is sampled after them, though the prompts have equal ids', async () => {
+    const { engine, chat } = await open()
+    for (const url of ['data:,a', 'data:,b', 'data:,a']) await create(chat, look(image(url)))
+    const [one, other, again] = engine.requests()
+    expect(other!.promptIds).toEqual(one!.promptIds)
+    expect(other!.logprobs).not.toEqual(one!.logprobs)
+    expect(again!.logprobs).toEqual(one!.logprobs)
+  })
+
+  it('are refused by an engine of a text model', async () => {
+    const { chat } = await open({ multimodal: false })
+    const failure = await create(chat, look(image('data:,a'))).catch((error: unknown) => error)
+    expect(failure).toMatchObject({ status: 400, message: expect.stringContaining('not a multimodal model') })
+  })
+})
+
 describe('vLLM only', () => {
   it('returns prompt ids at the top and sampled ids on the choice when asked, null otherwise', async () => {
     const { engine, chat } = await open()
@@ -236,12 +273,8 @@ describe('vLLM only', () => {
     ['an empty list of tools', { tools: [] }, 400, '`tools` must not be an empty array'],
     ['top_logprobs without logprobs', { top_logprobs: 1 }, 400, '`logprobs` must be set'],
     ['a tool choice without tools', { tool_choice: 'auto' }, 400, '`tools` must be set'],
-    [
-      'an image',
-      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] },
-      400,
-      'not a multimodal model',
-    ],
+    ['an image that has no url', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }] }, 400, 'content'],
+    ['a file', { messages: [{ role: 'user', content: [{ type: 'file', file: {} }] }] }, 400, 'content of type file'],
   ])('refuses %s as vLLM does', async (_name, params, status, text) => {
     const { chat } = await open()
     const failure = await create(chat, { messages: [{ role: 'user', content: 'hi' }], ...params }).catch((error: unknown) => error)

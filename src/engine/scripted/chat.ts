@@ -17,11 +17,13 @@ import { jsonText, reset, sendJson, sendJsonText, sendSpoilt } from './reply.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
 import { idsDigest, seededHex } from './seeded.ts'
+import { imageUrls } from './template-input.ts'
 
 export type ChatEngine = {
   readonly shape: WireShape
   readonly model: string
   readonly maxModelLen: number
+  readonly takesImages: boolean
   readonly seed: number
   readonly logprobMode: 'raw' | 'processed'
   readonly latency: Latency
@@ -225,7 +227,7 @@ function generate(
   const conversation = conversationOf(request.messages, request.tools ?? [])
   const serial = engine.tally.nextSerial()
   const answers = Array.from({ length: request.n ?? 1 }, () => engine.answers.answer(conversation, request.seed ?? null))
-  const prompt = seededHex(32, engine.seed, request.seed ?? 'unseeded', idsDigest(promptIds))
+  const prompt = seededHex(32, engine.seed, request.seed ?? 'unseeded', idsDigest(promptIds), ...imageUrls(request.messages))
   const stops = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? [])
   const choices = answers.map((answer, index) =>
     sampleChoice(engine.qwen, answer, {

@@ -32,6 +32,8 @@ export type EngineSettings = {
   readonly seed?: number
   readonly model?: string
   readonly maxModelLen?: number
+  /** False refuses images, as an engine of a text model does. */
+  readonly multimodal?: boolean
   readonly latency?: Partial<Latency>
   /** Tokens per streamed chunk. */
   readonly tokensPerChunk?: number
@@ -79,6 +81,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     seed,
     model: options.model ?? DEFAULT_MODEL,
     maxModelLen: options.maxModelLen ?? DEFAULT_MAX_MODEL_LEN,
+    takesImages: options.multimodal ?? true,
     logprobMode: options.logprobMode ?? shape.defaultLogprobMode,
     latency: { ttftMs: options.latency?.ttftMs ?? 0, msPerToken: options.latency?.msPerToken ?? 0 },
     tokensPerChunk: Math.max(1, options.tokensPerChunk ?? 1),

@@ -8,7 +8,13 @@ export type Prompt =
   | { readonly ok: true; readonly request: ChatRequest; readonly promptIds: readonly number[]; readonly maxTokens: number }
   | { readonly ok: false; readonly complaint: Complaint }
 
-type Reader = { readonly shape: WireShape; readonly model: string; readonly maxModelLen: number; readonly qwen: Qwen }
+type Reader = {
+  readonly shape: WireShape
+  readonly model: string
+  readonly maxModelLen: number
+  readonly takesImages: boolean
+  readonly qwen: Qwen
+}
 
 export function readPrompt(reader: Reader, body: unknown): Prompt {
   const parsed = chatRequestSchema.safeParse(body)
@@ -20,8 +26,11 @@ export function readPrompt(reader: Reader, body: unknown): Prompt {
   const request = parsed.data
   const complaint = reader.shape.complaint(request, reader.model)
   if (complaint !== null) return { ok: false, complaint }
-  const part = unsupportedPart(request.messages)
-  if (part !== null) return bad(`${reader.model} is not a multimodal model: content of type ${part} cannot be served`, 'messages')
+  const part = unsupportedPart(request.messages, reader.takesImages)
+  if (part !== null) {
+    const model = reader.takesImages ? reader.model : `${reader.model} is not a multimodal model`
+    return bad(`${model}: content of type ${part} cannot be served`, 'messages')
+  }
 
   const promptIds = request.input_ids ?? reader.qwen.encode(renderRequest(reader.qwen, request))
   const asked = request.max_completion_tokens ?? request.max_tokens ?? null

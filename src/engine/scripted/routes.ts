@@ -146,7 +146,7 @@ function textToTokenize(engine: ServedEngine, body: unknown): string | null {
   const plain = z.looseObject({ prompt: z.string() }).safeParse(body)
   if (plain.success) return plain.data.prompt
   const chat = conversationToTokenize.safeParse(body)
-  if (!chat.success || unsupportedPart(chat.data.messages) !== null) return null
+  if (!chat.success || unsupportedPart(chat.data.messages, engine.takesImages) !== null) return null
   return renderRequest(engine.qwen, chat.data)
 }
 

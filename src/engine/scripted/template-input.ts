@@ -1,5 +1,5 @@
 // Chat messages and tools as vLLM hands them to the chat template.
-import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
+import type { ChatMessage, ChatTool, ContentPart } from '../wire/chat-request.ts'
 import { pythonJson, pythonJsonOf } from './python-json.ts'
 
 type TemplateMessage = {
@@ -9,13 +9,27 @@ type TemplateMessage = {
   readonly tool_calls?: readonly { readonly function: { readonly name: string; readonly arguments: string } }[]
 }
 
-/** The first content part that is not text, which Qwen3 cannot take; null when there is none. */
-export function unsupportedPart(messages: readonly ChatMessage[]): string | null {
+/** How Qwen-VL's template writes an image. A real engine then repeats the pad once per patch; here it stays one. */
+const IMAGE = '<|vision_start|><|image_pad|><|vision_end|>'
+
+/** The type of the first content part that is neither text nor, where they are taken, an image; null when there is none. */
+export function unsupportedPart(messages: readonly ChatMessage[], takesImages: boolean): string | null {
+  const isTaken = (part: ContentPart) => part.text !== undefined || (takesImages && isImage(part))
   for (const message of messages) {
-    const part = Array.isArray(message.content) ? message.content.find((each) => each.text === undefined) : undefined
+    const part = Array.isArray(message.content) ? message.content.find((each) => !isTaken(each)) : undefined
     if (part !== undefined) return part.type
   }
   return null
+}
+
+/** Where the images of a conversation are, in order: they show in the prompt's ids as placeholders only. */
+export function imageUrls(messages: readonly ChatMessage[]): readonly string[] {
+  const parts = messages.flatMap((message) => (Array.isArray(message.content) ? message.content : []))
+  return parts.flatMap((part) => (isImage(part) ? [part.image_url?.url ?? ''] : []))
+}
+
+function isImage(part: ContentPart): boolean {
+  return part.type === 'image_url' && part.image_url !== undefined
 }
 
 export function templateMessages(messages: readonly ChatMessage[]): readonly TemplateMessage[] {
@@ -31,10 +45,11 @@ export function templateMessages(messages: readonly ChatMessage[]): readonly Tem
   })
 }
 
-/** Text parts are joined by line breaks; no content is no text. */
+/** Text parts alone are joined by line breaks; among images all parts follow each other as Qwen-VL's template has them. */
 export function contentText(message: ChatMessage): string {
-  if (Array.isArray(message.content)) return message.content.map((part) => part.text ?? '').join('\n')
-  return message.content ?? ''
+  const { content } = message
+  if (!Array.isArray(content)) return content ?? ''
+  return content.map((part) => (isImage(part) ? IMAGE : (part.text ?? ''))).join(content.some(isImage) ? '' : '\n')
 }
 
 /**

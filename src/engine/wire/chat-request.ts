@@ -1,7 +1,11 @@
 // The chat-completions request as both engines take it: known fields checked, unknown ones accepted and ignored.
 import { z } from 'zod'
 
-const textPart = z.looseObject({ type: z.string(), text: z.string().optional() })
+const part = z.looseObject({
+  type: z.string(),
+  text: z.string().optional(),
+  image_url: z.looseObject({ url: z.string().min(1) }).optional(),
+})
 
 const toolCall = z.looseObject({
   id: z.string().optional(),
@@ -11,7 +15,7 @@ const toolCall = z.looseObject({
 
 const message = z.looseObject({
   role: z.string().min(1),
-  content: z.union([z.string(), z.array(textPart), z.null()]).optional(),
+  content: z.union([z.string(), z.array(part), z.null()]).optional(),
   reasoning: z.string().nullish(),
   reasoning_content: z.string().nullish(),
   tool_calls: z.array(toolCall).nullish(),
@@ -53,5 +57,6 @@ export const chatRequestSchema = z.looseObject({
 })
 
 export type ChatRequest = z.infer<typeof chatRequestSchema>
+export type ContentPart = z.infer<typeof part>
 export type ChatMessage = ChatRequest['messages'][number]
 export type ChatTool = NonNullable<ChatRequest['tools']>[number]
