@@ -19,6 +19,8 @@ export const taskId = (text: string): TaskId => text as TaskId
 export const sessionId = (uuid: string): SessionId => `sk-polar-${uuid}` as SessionId
 export const knownSessionId = (text: string): SessionId => text as SessionId
 export const callId = (hex: string): CallId => `msg_${hex}` as CallId
+/** What is unique of it, for the ids that each dialect makes of it. */
+export const callHex = (call: CallId): string => call.slice('msg_'.length)
 export const gatewayId = (text: string): GatewayId => text as GatewayId
 export const replicaId = (text: string): ReplicaId => text as ReplicaId
 export const sandboxId = (text: string): SandboxId => text as SandboxId

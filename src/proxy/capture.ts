@@ -1,9 +1,9 @@
 // What is kept of a session's calls: one record each, its tokens in the arena, and every message text once.
 import type { CallRecord, CallStatus, CaptureError, Delivery, Diagnostic, EngineKind, FinishReason, Usage } from '../contract/call.ts'
-import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
+import { type CallId, callId, type ReplicaId, type SessionId } from '../contract/ids.ts'
 import type { SessionTokens } from '../tokens/session-tokens.ts'
 import type { SealedCalls } from './boundary.ts'
-import type { AnswerMessage, NormalisedCall } from './chat.ts'
+import type { AnswerMessage, ChatMessage, NormalisedCall } from './chat.ts'
 import type { CapturedTokens } from './engines/engine.ts'
 import { samplingOf } from './parameters.ts'
 import { openTextPool } from './text-pool.ts'
@@ -46,6 +46,8 @@ export type Capture = {
   record(opened: OpenedCall, end: CallEnd): CallRecord
   /** The record, with the better of what it said and `delivery`; null while the call has none. */
   deliver(call: CallId, delivery: Delivery): CallRecord | null
+  /** The messages of a recorded call and its answer, as the engine knows them; null for a call that has none. */
+  conversationOf(call: string): readonly ChatMessage[] | null
   textBytes(): number
   seal(): SealedCalls
   release(sealed: SealedCalls): void
@@ -125,6 +127,13 @@ export function openCapture(options: CaptureOptions): Capture {
       const delivered = { ...record, delivery }
       calls[index] = delivered
       return delivered
+    },
+    conversationOf(call) {
+      const index = indexes.get(callId(call))
+      const record = index === undefined ? undefined : calls[index]
+      if (record === undefined || record.responseMessage === null) return null
+      // The pool holds what this file wrote.
+      return [...record.promptMessages, record.responseMessage].map((at): ChatMessage => JSON.parse(texts.at(at) ?? 'null'))
     },
     textBytes: texts.bytes,
     seal: () => ({ calls: [...calls], messages: texts.all(), tokens: tokens.lease(), upstreamFailures }),

@@ -1,13 +1,13 @@
 // One session at the boundary: which of its turns run, who waits for them, and what is left when it is sealed.
 import { createHash } from 'node:crypto'
 import type { CallRecord, Delivery } from '../contract/call.ts'
-import { type CallId, callId } from '../contract/ids.ts'
+import { type CallId, callHex, callId } from '../contract/ids.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Admission, Ticket } from './admission.ts'
 import type { DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
-import type { ChatAnswer, Countable, NormalisedCall } from './chat.ts'
+import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
 import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { Dialect } from './dialects/dialect.ts'
 import { type Failure, failure } from './failure.ts'
@@ -146,7 +146,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const generated = await generateAdmitted(opened, ticket, signal)
     const { end } = generated
     const record = capture.record(opened, end)
-    if (generated.ok) recall.remember(generated.answer.message)
+    const answer = generated.ok ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message) } : null
     options.notify({
       type: 'call-closed',
       call: record.id,
@@ -163,7 +163,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const refusal = isRecorded ? reason : failure('not-recorded', 'the call could not be made durable; try again', { retryAfterMs: 1_000 })
     if (!isRecorded) withheld.add(record.id)
     apply({ type: refusal === null ? 'answered' : 'failed', call: record.id })
-    return generated.ok && refusal === null ? { ok: true, answer: generated.answer } : { ok: false, failure: refusal ?? GATEWAY_ERROR }
+    return answer !== null && refusal === null ? { ok: true, answer } : { ok: false, failure: refusal ?? GATEWAY_ERROR }
   }
 
   async function generateAdmitted(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
@@ -178,6 +178,30 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     } finally {
       ticket.leave()
     }
+  }
+
+  /** A request that names an earlier answer, with the conversation that led to it put before what is new. */
+  function continued(
+    normalised: NormalisedCall,
+  ): { readonly ok: true; readonly normalised: NormalisedCall } | { readonly ok: false; readonly failure: Failure } {
+    const { continues, request } = normalised
+    if (continues === null) return { ok: true, normalised }
+    const earlier = capture.conversationOf(continues)
+    if (earlier === null) {
+      const param = 'previous_response_id'
+      return { ok: false, failure: failure('previous-response-unknown', `${param}: no answer of this session has that id`, { param }) }
+    }
+    // Instructions are not carried over from one response to the next: those of this request take their place.
+    const [head] = request.messages
+    const kept = head?.role === 'system' && earlier[0]?.role === 'system' ? earlier.slice(1) : earlier
+    const messages = head?.role === 'system' ? [head, ...kept, ...request.messages.slice(1)] : [...kept, ...request.messages]
+    const orphan = orphanedResult(recall.restore(messages).messages)
+    if (orphan !== null)
+      return {
+        ok: false,
+        failure: failure('invalid-request', `input: no tool call has the id ${JSON.stringify(orphan)}`, { param: 'input' }),
+      }
+    return { ok: true, normalised: { ...normalised, request: { ...request, messages } } }
   }
 
   /** Null when the call may go on. */
@@ -198,8 +222,11 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   return {
     options,
     isOpen: () => phase === 'open',
-    attach(dialect, normalised) {
+    attach(dialect, given) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
+      const whole = continued(given)
+      if (!whole.ok) return whole
+      const { normalised } = whole
       const digest = digestOf(dialect, normalised)
       if (isAwaited(dedupe, digest)) {
         const [effect] = apply({ type: 'arrived', call: callId(''), digest })

@@ -1,5 +1,6 @@
 // One connection from an attached turn to the last byte of its answer: head, beats, frames, and what the socket took.
 import type { Delivery } from '../contract/call.ts'
+import { callHex } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { ReplySink } from './boundary.ts'
 import type { ChatAnswer } from './chat.ts'
@@ -26,7 +27,7 @@ const JSON_HEADERS = { 'content-type': 'application/json' }
 
 /** Serves the turn's answer and says how much of it the client is known to have. Never rejects. */
 export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink): Promise<Delivery> {
-  const identity: AnswerIdentity = { id: turn.call, createdSeconds: turn.createdSeconds, model: exchange.model }
+  const identity: AnswerIdentity = { id: callHex(turn.call), createdSeconds: turn.createdSeconds, model: exchange.model }
   const client = watch(sink)
   if (!exchange.isStream) {
     const outcome = await Promise.race([turn.outcome, client.gone])

@@ -202,7 +202,12 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       if (isClosed) return { ok: false, error: 'the boundary is closed' }
       if (doors.has(session)) return { ok: false, error: `session ${session} has a door already` }
       const capture = openCapture({ session, attempt, tokens: arena.openSession() })
-      const door = openDoor(host, doorOptions, capture, openRecall())
+      const door = openDoor(
+        host,
+        doorOptions,
+        capture,
+        openRecall(() => `call_${kernel.random.hex(12)}`),
+      )
       const key = kernel.random.hex(KEY_BYTES)
       doors.set(session, door)
       keys.add(key, door)

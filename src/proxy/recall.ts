@@ -1,80 +1,141 @@
 // The answers of one session, put back byte for byte when a client returns them in its own spelling.
-import { createHash } from 'node:crypto'
 import type { Diagnostic } from '../contract/call.ts'
-import type { AnswerMessage, AssistantMessage, ChatMessage, ContentPart, ToolCall } from './chat.ts'
+import type { AnswerMessage, AssistantMessage, ChatMessage, ToolCall } from './chat.ts'
 import { canonicalText } from './json.ts'
+import { difference, fingerprint, isSameCall, isSameReasoning, isSpellingOf } from './spelling.ts'
 
 type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
 
 export type Recall = {
-  remember(message: AnswerMessage): void
-  /** Replaces assistant messages that say what an answer said; changed ones stay as the client wrote them. */
+  /** Keeps the answer, and gives it as the client is told it: with call ids that every dialect takes and that are unique in the session. */
+  remember(call: string, message: AnswerMessage): AnswerMessage
+  /** Puts back what an answer said, ids of calls and of their results included; what the client changed stays as it wrote it. */
   restore(messages: readonly ChatMessage[]): Recalled
 }
 
-const MAX_ANSWERS = 4_096
-/** Answers that differ in their reasoning alone. */
-const MAX_ALIKE = 8
+type Answer = {
+  readonly message: AnswerMessage
+  /** By position, the ids that the client was told for its calls. */
+  readonly toldIds: readonly string[]
+  readonly key: string
+}
 
-export function openRecall(): Recall {
-  /** By what a client can be expected to return; within one entry the oldest first, so that a choice stays the same for all later turns. */
-  const answers = new Map<string, readonly AnswerMessage[]>()
+/** One call of an answer, found by the id the client was told. */
+type ToldCall = { readonly answer: Answer; readonly call: ToolCall }
+
+/** More than a session can have calls that matter: what is older came back long ago, or never will. */
+const MAX_ANSWERS = 4_096
+const MAX_DIAGNOSTICS = 64
+/** What Anthropic takes as an id, the narrowest of the dialects. */
+const TELLABLE_ID = /^[A-Za-z0-9_-]{1,64}$/
+
+/** `newId` gives the id of a call whose own one cannot be told. */
+export function openRecall(newId: () => string): Recall {
+  const answers = new Map<string, Answer>()
+  /** By what a client can be expected to return, oldest first. */
+  const alike = new Map<string, readonly Answer[]>()
+  const told = new Map<string, ToldCall>()
+
+  function tell(id: string): string {
+    if (TELLABLE_ID.test(id) && !told.has(id)) return id
+    for (let fresh = newId(); ; fresh = newId()) if (!told.has(fresh)) return fresh
+  }
+
+  function forget(): void {
+    for (const [call, answer] of answers) {
+      if (answers.size <= MAX_ANSWERS) return
+      answers.delete(call)
+      for (const id of answer.toldIds) told.delete(id)
+      const left = (alike.get(answer.key) ?? []).filter((other) => other !== answer)
+      if (left.length === 0) alike.delete(answer.key)
+      else alike.set(answer.key, left)
+    }
+  }
+
+  /** The answers that an assistant message may be, the surest first. */
+  function candidates(message: AssistantMessage, key: string, seen: ReadonlyMap<string, number>): readonly Answer[] {
+    const claimed = message.origin === undefined ? undefined : answers.get(message.origin)
+    const named = (message.tool_calls ?? []).flatMap((call) => told.get(call.id)?.answer ?? [])
+    const spelt = alike.get(key) ?? []
+    const thought = byReasoning(spelt, message.reasoning_content)
+    // Nothing but the words: answers that say the same come back in the order in which they were given.
+    const inOrder = message.reasoning_content === undefined ? (spelt[seen.get(key) ?? 0] ?? spelt.at(-1)) : undefined
+    return [claimed, ...named, thought, inOrder, ...spelt.slice(0, 1)].filter((answer) => answer !== undefined)
+  }
 
   return {
-    remember(message) {
+    remember(call, message) {
+      const calls = message.tool_calls ?? []
       const key = fingerprint(message)
-      const alike = answers.get(key) ?? []
-      if (alike.length < MAX_ALIKE) answers.set(key, [...alike, message])
-      for (const oldest of answers.keys()) {
-        if (answers.size <= MAX_ANSWERS) break
-        answers.delete(oldest)
+      const toldIds: string[] = []
+      const answer: Answer = { message, toldIds, key }
+      for (const each of calls) {
+        const id = tell(each.id)
+        toldIds.push(id)
+        told.set(id, { answer, call: each })
       }
+      answers.set(call, answer)
+      alike.set(key, [...(alike.get(key) ?? []), answer])
+      forget()
+      return calls.length === 0
+        ? message
+        : { ...message, tool_calls: calls.map((each, index) => ({ ...each, id: toldIds[index] ?? each.id })) }
     },
+
     restore(messages) {
       const diagnostics: Diagnostic[] = []
-      const restored = messages.map((message, index) => {
+      const seen = new Map<string, number>()
+      /** How the calls of this conversation are named here, by the client's names. */
+      const ids = new Map<string, string>()
+      const note = (code: string, detail: string): void => {
+        if (diagnostics.length < MAX_DIAGNOSTICS) diagnostics.push({ code, detail })
+      }
+
+      const restored = messages.map((message, index): ChatMessage => {
+        if (message.role === 'tool') {
+          const id = ids.get(message.tool_call_id) ?? told.get(message.tool_call_id)?.call.id
+          return id === undefined || id === message.tool_call_id ? message : { ...message, tool_call_id: id }
+        }
         if (message.role !== 'assistant') return message
-        const original = find(answers.get(fingerprint(message)) ?? [], message.reasoning_content)
-        if (original === undefined) return message
-        const before = canonicalText(message)
-        if (before !== canonicalText(original)) diagnostics.push({ code: 'history-restored', detail: `messages[${index}]` })
-        return message.name === undefined ? original : { ...original, name: message.name }
+        const key = fingerprint(message)
+        const possible = candidates(message, key, seen)
+        seen.set(key, (seen.get(key) ?? 0) + 1)
+        const { origin: _origin, ...own } = message
+        const place = `messages[${index}]`
+        const answer = possible.find((each) => isSpellingOf(message, each.message))
+        if (answer !== undefined) {
+          for (const [position, call] of (own.tool_calls ?? []).entries()) {
+            ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
+          }
+          if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place)
+          return own.name === undefined ? answer.message : { ...answer.message, name: own.name }
+        }
+        const [changed] = possible
+        if (changed === undefined) return own
+        note('history-changed', `${place}: ${difference(own, changed.message)}`)
+        return withOwnCalls(own, ids)
       })
       return { messages: restored, diagnostics }
     },
   }
-}
 
-/** Clients trim reasoning or drop it; what they changed otherwise is theirs. */
-function find(alike: readonly AnswerMessage[], reasoning: string | undefined): AnswerMessage | undefined {
-  if (reasoning === undefined) return alike[0]
-  return (
-    alike.find((answer) => answer.reasoning_content === reasoning) ??
-    alike.find((answer) => answer.reasoning_content !== undefined && answer.reasoning_content.trim() === reasoning.trim())
-  )
-}
-
-function fingerprint(message: AssistantMessage): string {
-  const calls = (message.tool_calls ?? []).map((call) => [call.id, call.function.name, argumentsValue(call)])
-  return createHash('sha256')
-    .update(JSON.stringify([visibleText(message.content), calls]))
-    .digest('base64')
-}
-
-/** The same for null, an empty text, and a text in parts. */
-function visibleText(content: string | readonly ContentPart[] | null): string {
-  if (content === null) return ''
-  if (typeof content === 'string') return content
-  return content.every((part) => part.type === 'text') ? content.map((part) => part.text).join('') : canonicalText(content)
-}
-
-/** Equal for argument texts that mean the same value to a client that parsed and printed them. */
-function argumentsValue(call: ToolCall): string {
-  const text = call.function.arguments
-  if (text.trim() === '') return '{}'
-  try {
-    return canonicalText(JSON.parse(text))
-  } catch {
-    return text
+  /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
+  function withOwnCalls(message: AssistantMessage, ids: Map<string, string>): AssistantMessage {
+    if (message.tool_calls === undefined) return message
+    const calls = message.tool_calls.map((call) => {
+      const known = told.get(call.id)?.call
+      if (known === undefined) return call
+      ids.set(call.id, known.id)
+      return isSameCall(known, call) ? known : { ...call, id: known.id }
+    })
+    return { ...message, tool_calls: calls }
   }
+}
+
+function byReasoning(alike: readonly Answer[], reasoning: string | undefined): Answer | undefined {
+  if (reasoning === undefined) return undefined
+  return (
+    alike.find(({ message }) => message.reasoning_content === reasoning) ??
+    alike.find(({ message }) => isSameReasoning(message.reasoning_content, reasoning))
+  )
 }

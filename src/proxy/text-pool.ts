@@ -3,12 +3,14 @@
 export type TextPool = {
   /** The text's index; equal texts share one. */
   add(text: string): number
+  at(index: number): string | undefined
   all(): readonly string[]
   bytes(): number
 }
 
 export function openTextPool(): TextPool {
   const indexes = new Map<string, number>()
+  const texts: string[] = []
   let bytes = 0
   return {
     add(text) {
@@ -16,11 +18,12 @@ export function openTextPool(): TextPool {
       if (known !== undefined) return known
       const index = indexes.size
       indexes.set(text, index)
+      texts.push(text)
       bytes += Buffer.byteLength(text)
       return index
     },
-    // A Map keeps the order of insertion, which is the order of the indexes.
-    all: () => [...indexes.keys()],
+    at: (index) => texts[index],
+    all: () => [...texts],
     bytes: () => bytes,
   }
 }

@@ -10,9 +10,14 @@ const said = (rest: Partial<AnswerMessage>): AnswerMessage => ({ role: 'assistan
 const user: ChatMessage = { role: 'user', content: 'x' }
 
 function restore(answers: readonly AnswerMessage[], echo: AssistantMessage): ChatMessage | undefined {
-  const recall = openRecall()
-  for (const answer of answers) recall.remember(answer)
+  const recall = openRecall(newIds())
+  for (const [index, answer] of answers.entries()) recall.remember(`${index}`, answer)
   return recall.restore([user, echo]).messages[1]
+}
+
+function newIds(): () => string {
+  let count = 0
+  return () => `new_${count++}`
 }
 
 describe('put back exactly', () => {
@@ -53,13 +58,101 @@ describe('put back exactly', () => {
 describe('left as the client wrote it', () => {
   const answer = said({ content: 'T', reasoning_content: 'R', tool_calls: [call('{"a": 1}')] })
   it.each<{ given: string; echo: AssistantMessage }>([
-    { given: 'another text', echo: { role: 'assistant', content: 'T ', tool_calls: [call('{"a":1}')] } },
+    { given: 'another text', echo: { role: 'assistant', content: 'T ', tool_calls: [call('{"a": 1}')] } },
     { given: 'other arguments', echo: { role: 'assistant', content: 'T', tool_calls: [call('{"a":2}')] } },
-    { given: 'another id', echo: { role: 'assistant', content: 'T', tool_calls: [call('{"a":1}', 'c2')] } },
     { given: 'a call less', echo: { role: 'assistant', content: 'T' } },
-    { given: 'other reasoning', echo: { role: 'assistant', content: 'T', reasoning_content: 'Q', tool_calls: [call('{"a":1}')] } },
+    { given: 'other reasoning', echo: { role: 'assistant', content: 'T', reasoning_content: 'Q', tool_calls: [call('{"a": 1}')] } },
   ])('$given', ({ echo }) => {
     expect(restore([answer], echo)).toEqual(echo)
+  })
+})
+
+describe('put back whatever the client made of the ids', () => {
+  const answer = said({ tool_calls: [call('{"a": 1}', 'functions.f:0'), call('{"a": 2}', 'functions.f:1')] })
+
+  it.each([
+    ['rewritten', 'x', 'y'],
+    ['dropped', '', ''],
+  ])('%s', (_given, first, second) => {
+    const echo: AssistantMessage = { role: 'assistant', content: null, tool_calls: [call('{"a":1}', first), call('{"a":2}', second)] }
+    expect(restore([answer], echo)).toEqual(answer)
+  })
+
+  it('TI-08 and tells ids that every dialect takes, each once in the session, and knows the results by them', () => {
+    const recall = openRecall(newIds())
+    const engineIds = ['functions.Bash:0', 'chatcmpl-tool-1', 'call a/b', 'functions.Bash:0', 'a.b:0', 'a_b_0']
+    const told = engineIds.map((id, index) => {
+      const message = recall.remember(`${index}`, said({ content: `turn ${index}`, tool_calls: [call('{}', id)] }))
+      return message.tool_calls?.[0]?.id ?? ''
+    })
+    expect(new Set(told).size).toBe(engineIds.length)
+    for (const id of told) expect(id).toMatch(/^[A-Za-z0-9_-]+$/)
+    expect(told[1]).toBe('chatcmpl-tool-1')
+    const history = told.flatMap((id, index): ChatMessage[] => [
+      { role: 'assistant', content: `turn ${index}`, tool_calls: [call('{}', id)] },
+      { role: 'tool', tool_call_id: id, content: 'ok' },
+    ])
+    const back = recall.restore([...history, { role: 'tool', tool_call_id: 'never.told:1', content: 'ok' }]).messages
+    expect(back.flatMap((message) => (message.role === 'assistant' ? (message.tool_calls?.[0]?.id ?? []) : []))).toEqual(engineIds)
+    expect(back.flatMap((message) => (message.role === 'tool' ? message.tool_call_id : []))).toEqual([...engineIds, 'never.told:1'])
+  })
+
+  it('answers that say the same are told apart by their ids, and without any by their order', () => {
+    const [one, two] = [said({ tool_calls: [call('{ }', 'c1')] }), said({ tool_calls: [call('{}', 'c2')] })]
+    const recall = openRecall(newIds())
+    recall.remember('0', one)
+    recall.remember('1', two)
+    const echo = (id: string): AssistantMessage => ({ role: 'assistant', content: null, tool_calls: [call('{}', id)] })
+    expect(recall.restore([echo('c2'), echo('c1')]).messages).toEqual([two, one])
+    expect(recall.restore([echo(''), user, echo('')]).messages).toEqual([one, user, two])
+  })
+})
+
+describe('put back by the signature that came with it', () => {
+  const [one, two] = [said({ content: 'ok', reasoning_content: ' one\n' }), said({ content: 'ok', reasoning_content: 'two' })]
+
+  it('whatever was shown of the reasoning', () => {
+    const echo: AssistantMessage = { role: 'assistant', content: 'ok', reasoning_content: 'a summary', origin: '1' }
+    expect(restore([one, two], echo)).toEqual(two)
+  })
+
+  it('but not when the text is another one; the signature itself is never sent on', () => {
+    expect(restore([one], { role: 'assistant', content: 'other', origin: '0' })).toEqual({ role: 'assistant', content: 'other' })
+  })
+})
+
+describe('put back although a dialect could not carry it', () => {
+  it.each([
+    ['TI-04 a freeform call in an object', '{"input": "*** Begin Patch\\n"}'],
+    ['TI-04 a freeform call under another name', '{"patch": "*** Begin Patch\\n"}'],
+    ['TI-04 a freeform call as bare text', '*** Begin Patch\n'],
+  ])('%s', (_given, sampled) => {
+    const answer = said({ tool_calls: [call(sampled)] })
+    const echo = { role: 'assistant' as const, content: null, tool_calls: [call(JSON.stringify({ input: '*** Begin Patch\n' }))] }
+    expect(restore([answer], echo)).toEqual(answer)
+  })
+
+  it.each(['{"a": tru', '[1, 2]', '"x"', 'null'])('arguments that are no object, told as an empty one: %s', (sampled) => {
+    const answer = said({ tool_calls: [call(sampled)] })
+    expect(restore([answer], { role: 'assistant', content: null, tool_calls: [call('{}', '')] })).toEqual(answer)
+    const changed = { role: 'assistant' as const, content: null, tool_calls: [call('{"a": fals')] }
+    expect(restore([answer], changed)).toEqual(changed)
+  })
+})
+
+describe('in an answer that was changed', () => {
+  it('the calls that were not keep their text, and what was changed is named', () => {
+    const recall = openRecall(newIds())
+    recall.remember('0', said({ content: 'T', tool_calls: [call('{"a": 1}', 'x.1'), call('{"b": 2}', 'c2')] }))
+    const { messages, diagnostics } = recall.restore([
+      { role: 'assistant', content: 'T ', tool_calls: [call('{"a":1}', 'new_0'), call('{"b":3}', 'c2')] },
+      { role: 'tool', tool_call_id: 'new_0', content: 'ok' },
+    ])
+    expect(messages).toEqual([
+      { role: 'assistant', content: 'T ', tool_calls: [call('{"a": 1}', 'x.1'), call('{"b":3}', 'c2')] },
+      { role: 'tool', tool_call_id: 'x.1', content: 'ok' },
+    ])
+    expect(diagnostics).toEqual([{ code: 'history-changed', detail: 'messages[0]: white space of the text, tool arguments' }])
   })
 })
 

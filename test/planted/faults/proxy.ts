@@ -69,8 +69,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'the answers of one session are put into the history of another',
     file: 'src/proxy/open-boundary.ts',
-    find: 'openDoor(host, doorOptions, capture, openRecall())',
-    replace: 'openDoor(host, doorOptions, capture, Object.assign(keys, { recall: openRecall(), ...keys }).recall)',
+    find: 'openRecall(() => `call_${kernel.random.hex(12)}`)',
+    replace: 'Object.assign(keys, { recall: openRecall(() => kernel.random.hex(12)), ...keys }).recall',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {
@@ -182,8 +182,50 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an answer that comes back is not restored to the sampled bytes',
     file: 'src/proxy/recall.ts',
-    find: 'return message.name === undefined ? original : { ...original, name: message.name }',
+    find: 'return own.name === undefined ? answer.message : { ...answer.message, name: own.name }',
+    replace: 'return own',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'a signature restores an answer whose text the client changed',
+    file: 'src/proxy/spelling.ts',
+    find: '  if (visibleText(returned.content) !== visibleText(answer.content)) return false\n',
+    replace: '',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'an id that no dialect takes is told to the client',
+    file: 'src/proxy/recall.ts',
+    find: 'if (TELLABLE_ID.test(id) && !told.has(id)) return id',
+    replace: 'if (!told.has(id)) return id',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'two calls of a session are told to the client under one id',
+    file: 'src/proxy/recall.ts',
+    find: 'if (TELLABLE_ID.test(id) && !told.has(id)) return id',
+    replace: 'if (TELLABLE_ID.test(id)) return id',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'a tool result keeps the id that only the client knows',
+    file: 'src/proxy/recall.ts',
+    find: 'return id === undefined || id === message.tool_call_id ? message : { ...message, tool_call_id: id }',
     replace: 'return message',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'a signature is sent to the engine',
+    file: 'src/proxy/recall.ts',
+    find: 'const { origin: _origin, ...own } = message',
+    replace: 'const own = message',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'unchanged calls of a changed answer are sent in the client’s spelling',
+    file: 'src/proxy/recall.ts',
+    find: 'return isSameCall(known, call) ? known : { ...call, id: known.id }',
+    replace: 'return { ...call, id: known.id }',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {

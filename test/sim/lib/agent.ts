@@ -149,4 +149,4 @@ function readStream(events: readonly string[]): Asked {
   return { type: 'answer', call: callOf(chunks[0].id), content }
 }
 
-const callOf = (completionId: string): string => completionId.replace(/^chatcmpl-/, '')
+const callOf = (completionId: string): string => completionId.replace(/^chatcmpl-/, 'msg_')

@@ -1,0 +1,94 @@
+// When two assistant messages say the same thing in different spellings, and in what they differ when they do not.
+import { createHash } from 'node:crypto'
+import type { AnswerMessage, AssistantMessage, ContentPart, ToolCall } from './chat.ts'
+import { canonicalText, isObject } from './json.ts'
+
+/** Equal for all spellings of one answer: ids and reasoning do not count, nor how text and arguments are written. Different answers may share one. */
+export function fingerprint(message: AssistantMessage): string {
+  const calls = (message.tool_calls ?? []).map((call) => [call.function.name, argumentsObject(call.function.arguments)])
+  return createHash('sha256')
+    .update(JSON.stringify([visibleText(message.content), calls]))
+    .digest('base64')
+}
+
+/** True when a client that was told `answer` may have returned it as `returned` without changing anything. */
+export function isSpellingOf(returned: AssistantMessage, answer: AnswerMessage): boolean {
+  if (visibleText(returned.content) !== visibleText(answer.content)) return false
+  const [kept, given] = [returned.tool_calls ?? [], answer.tool_calls ?? []]
+  if (kept.length !== given.length) return false
+  if (!given.every((call, index) => isSameCall(call, kept[index]))) return false
+  // Clients drop reasoning, or show only a part of what its signature stands for; other reasoning is their own.
+  if (returned.origin !== undefined || returned.reasoning_content === undefined) return true
+  return isSameReasoning(answer.reasoning_content, returned.reasoning_content)
+}
+
+/** Clients trim it. */
+export function isSameReasoning(given: string | undefined, returned: string): boolean {
+  return given !== undefined && given.trim() === returned.trim()
+}
+
+export function isSameCall(given: ToolCall, returned: ToolCall | undefined): boolean {
+  if (returned === undefined || given.function.name !== returned.function.name) return false
+  const [was, is] = [given.function.arguments, returned.function.arguments]
+  if (was === is) return true
+  const parsed = parse(was)
+  if (canonicalText(parsed) === canonicalText(parse(is))) return true
+  // A dialect whose arguments are an object tells an empty one where the text is none.
+  if (!isObject(parsed) && argumentsObject(is) === '{}' && isObject(parse(is))) return true
+  const freeform = freeformInput(is)
+  return freeform !== null && freeform === bareText(was)
+}
+
+/** What of an answer the client changed, for people: the builder's drift classes say what that did to the tokens. */
+export function difference(returned: AssistantMessage, answer: AnswerMessage): string {
+  const found: string[] = []
+  const [was, is] = [visibleText(answer.content), visibleText(returned.content)]
+  if (was !== is) found.push(was.trim() === is.trim() ? 'white space of the text' : 'text')
+  const [given, kept] = [answer.tool_calls ?? [], returned.tool_calls ?? []]
+  if (given.length !== kept.length) found.push(`${given.length} tool calls became ${kept.length}`)
+  else if (given.some((call, index) => call.function.name !== kept[index]?.function.name)) found.push('tool name')
+  else if (given.some((call, index) => !isSameCall(call, kept[index]))) found.push('tool arguments')
+  if (returned.reasoning_content !== undefined && !isSameReasoning(answer.reasoning_content ?? '', returned.reasoning_content)) {
+    found.push('reasoning')
+  }
+  return found.join(', ')
+}
+
+/** The one text of a freeform tool's call, whatever shape the model gave it: `{"input": text}`, another single text, or the text alone. */
+export function bareText(argumentsText: string): string {
+  const parsed = parse(argumentsText)
+  if (!isObject(parsed)) return typeof parsed === 'string' ? parsed : argumentsText
+  const { input } = parsed
+  if (typeof input === 'string') return input
+  const [only, ...others] = Object.values(parsed)
+  return typeof only === 'string' && others.length === 0 ? only : argumentsText
+}
+
+/** The text of a returned freeform call, which is always written as `{"input": text}`. */
+function freeformInput(argumentsText: string): string | null {
+  const parsed = parse(argumentsText)
+  return isObject(parsed) && Object.keys(parsed).length === 1 && typeof parsed.input === 'string' ? parsed.input : null
+}
+
+/** The same for null, an empty text, and a text in parts. */
+function visibleText(content: string | readonly ContentPart[] | null): string {
+  if (content === null) return ''
+  if (typeof content === 'string') return content
+  return content.every((part) => part.type === 'text') ? content.map((part) => part.text).join('') : canonicalText(content)
+}
+
+/** Equal for argument texts that mean the same object to a client that parsed and printed them; what is none counts as empty. */
+function argumentsObject(text: string): string {
+  const parsed = parse(text)
+  return isObject(parsed) ? canonicalText(parsed) : '{}'
+}
+
+/** The text itself where it is no JSON. */
+function parse(text: string): unknown {
+  if (text.trim() === '') return {}
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
