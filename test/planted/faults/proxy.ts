@@ -69,8 +69,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'the answers of one session are put into the history of another',
     file: 'src/proxy/open-boundary.ts',
-    find: 'doorOptions, capture, openRecall(',
-    replace: 'doorOptions, capture, ((make: () => string) => Object.assign(keys, { recall: openRecall(make), ...keys }).recall)(',
+    find: 'openRecall(() =>',
+    replace: '((make: () => string) => Object.assign(keys, { recall: openRecall(make), ...keys }).recall)(() =>',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {
