@@ -80,7 +80,7 @@ describe('put back whatever the client made of the ids', () => {
 
   it('TI-08 and tells ids that every dialect takes, each once in the session, and knows the results by them', () => {
     const recall = openRecall(newIds())
-    const engineIds = ['functions.Bash:0', 'chatcmpl-tool-1', 'call a/b', 'functions.Bash:0', 'a.b:0', 'a_b_0']
+    const engineIds = ['functions.Bash:0', 'chatcmpl-tool-1', 'call a/b', 'functions.Bash:0', 'a.b:0', 'a_b_0', 'chatcmpl-tool-1']
     const told = engineIds.map((id, index) => {
       const message = recall.remember(`${index}`, said({ content: `turn ${index}`, tool_calls: [call('{}', id)] }))
       return message.tool_calls?.[0]?.id ?? ''
