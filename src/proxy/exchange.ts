@@ -25,6 +25,11 @@ const streamHeaders = ({ reply }: Exchange) => ({
 })
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
+/** The record's id under the vendor's name, on answers and failures alike: what a client logs leads to the call. */
+function requestId({ dialect }: Exchange, turn: Turn): Readonly<Record<string, string>> {
+  return dialect.requestIdHeader === null ? {} : { [dialect.requestIdHeader]: turn.call }
+}
+
 /** Serves the turn's answer and says how much of it the client is known to have. Never rejects. */
 export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink): Promise<Delivery> {
   const identity: AnswerIdentity = { id: callHex(turn.call), createdSeconds: turn.createdSeconds, model: exchange.model }
@@ -32,18 +37,18 @@ export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink
   if (!exchange.isStream) {
     const outcome = await Promise.race([turn.outcome, client.gone])
     if (outcome === GONE) return 'no'
-    if (!outcome.ok) return answerFailure(exchange.dialect, outcome.failure, sink)
-    sink.head(200, JSON_HEADERS)
+    if (!outcome.ok) return answerFailure(exchange, turn, outcome.failure, sink)
+    sink.head(200, { ...JSON_HEADERS, ...requestId(exchange, turn) })
     return finish(sink, client, exchange.reply.plain(outcome.answer, identity))
   }
 
   const stream = exchange.reply.stream(identity)
   const waited = await waitWithBeats(exchange, turn, stream, sink, client)
   if (waited.outcome === GONE) return waited.isCommitted ? 'partial' : 'no'
-  if (!waited.outcome.ok) return failStream(exchange, stream, waited.outcome.failure, waited.isCommitted, sink, client)
+  if (!waited.outcome.ok) return failStream(exchange, turn, stream, waited.outcome.failure, waited.isCommitted, sink, client)
   if (!waited.isCommitted) {
-    sink.head(200, streamHeaders(exchange))
-    client.write(stream.open())
+    sink.head(200, { ...streamHeaders(exchange), ...requestId(exchange, turn) })
+    client.write(stream.open(waited.outcome.answer))
   }
   return pour(stream, waited.outcome.answer, sink, client)
 }
@@ -55,13 +60,14 @@ export async function sendReply(reply: HttpReply, sink: ReplySink): Promise<Deli
   return finish(sink, client, reply.body)
 }
 
-function answerFailure(dialect: Dialect, reason: Failure, sink: ReplySink): Promise<Delivery> {
+function answerFailure(exchange: Exchange, turn: Turn, reason: Failure, sink: ReplySink): Promise<Delivery> {
   // Nobody is left who could be told, and a retry must not be invited.
   if (reason.code === 'cancelled') {
     sink.destroy()
     return Promise.resolve('no')
   }
-  return sendReply(dialect.failure(reason), sink)
+  const reply = exchange.dialect.failure(reason)
+  return sendReply({ ...reply, headers: { ...reply.headers, ...requestId(exchange, turn) } }, sink)
 }
 
 const GONE = Symbol('the client is gone')
@@ -109,8 +115,8 @@ async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream
   function commit(): void {
     if (client.isGone()) return
     isCommitted = true
-    sink.head(200, streamHeaders(exchange))
-    client.write(stream.open())
+    sink.head(200, { ...streamHeaders(exchange), ...requestId(exchange, turn) })
+    client.write(stream.open(null))
     timer = kernel.scheduler.after(settings.beatEveryMs, beat)
   }
   function beat(): void {
@@ -127,13 +133,14 @@ async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream
 
 async function failStream(
   exchange: Exchange,
+  turn: Turn,
   stream: ReplyStream,
   reason: Failure,
   isCommitted: boolean,
   sink: ReplySink,
   client: Client,
 ): Promise<Delivery> {
-  if (!isCommitted) return answerFailure(exchange.dialect, reason, sink)
+  if (!isCommitted) return answerFailure(exchange, turn, reason, sink)
   const told = reason.code === 'cancelled' ? null : stream.failure(reason)
   if (told !== null) return finish(sink, client, told)
   sink.destroy()

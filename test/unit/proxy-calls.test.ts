@@ -178,6 +178,21 @@ describe('sampling', () => {
   })
 })
 
+it.each([
+  { form: 'a plain answer', body: HELLO, status: 200, waitMs: 0 },
+  { form: 'a streamed answer', body: STREAM, status: 200, waitMs: 0 },
+  { form: 'a stream committed early', body: STREAM, status: 200, waitMs: 6_000 },
+  { form: 'a failure', body: HELLO, status: 500, waitMs: 0 },
+])('$form names its call in a header', async ({ body, status, waitMs }) => {
+  const proxy = openProxy()
+  const sink = await proxy.chat(proxy.openDoor(), body)
+  await proxy.world.advance(waitMs)
+  if (status === 200) proxy.generations[0]?.answer()
+  else proxy.generations[0]?.respond(status, { error: { message: 'CUDA error' } })
+  await proxy.settle()
+  expect([sink.status(), sink.headers()['x-request-id']]).toEqual([status, proxy.records[0]?.id])
+})
+
 describe('a stream', () => {
   it('commits after five seconds and beats every ten until the answer', async () => {
     const proxy = openProxy()

@@ -93,7 +93,7 @@ function same(sample: ChatAnswer) {
   const reply = forms({ stream_options: { include_usage: true }, logprobs: true })
   const plain = JSON.parse(reply.plain(sample, identity))
   const stream = reply.stream(identity)
-  const folded = fold([stream.open(), stream.beat(), ...stream.answer(sample)])
+  const folded = fold([stream.open(null), stream.beat(), ...stream.answer(sample)])
   const { message, finish_reason: finish, logprobs } = plain.choices[0]
   expect(folded).toEqual({
     message: {
@@ -135,7 +135,7 @@ describe('a stream', () => {
 
   it('has role first, then deltas, one finish, the usage when asked, and [DONE]', () => {
     const stream = forms({ stream_options: { include_usage: true } }).stream(identity)
-    const chunks = [stream.open(), ...stream.answer(SAMPLES[5] ?? answer({}))].map((frame) => frame.slice(6, -2))
+    const chunks = [stream.open(null), ...stream.answer(SAMPLES[5] ?? answer({}))].map((frame) => frame.slice(6, -2))
     expect(chunks.at(-1)).toBe('[DONE]')
     const parsed: Chunk[] = chunks.slice(0, -1).map((chunk) => JSON.parse(chunk))
     expect(parsed.map(({ choices: [choice] }) => choice && [Object.keys(choice.delta).join(), choice.finish_reason])).toEqual([
@@ -157,7 +157,7 @@ describe('a stream', () => {
   it('keeps usage and logprobs to itself unless they were asked for', () => {
     const reply = forms({})
     const stream = reply.stream(identity)
-    const frames = [stream.open(), ...stream.answer(SAMPLES[8] ?? answer({}))].join('')
+    const frames = [stream.open(null), ...stream.answer(SAMPLES[8] ?? answer({}))].join('')
     expect(frames).not.toContain('usage')
     expect(frames).not.toContain('logprob')
     expect(JSON.parse(reply.plain(SAMPLES[8] ?? answer({}), identity)).choices[0].logprobs).toBeNull()

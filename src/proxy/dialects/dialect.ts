@@ -23,8 +23,8 @@ export type AnswerIdentity = { readonly id: string; readonly createdSeconds: num
 
 /** One streamed answer. Frames are complete: a beat may stand between any two calls. */
 export type ReplyStream = {
-  /** Sent with the head. */
-  open(): string
+  /** Sent with the head; the answer is known unless the head had to leave before it. */
+  open(answer: ChatAnswer | null): string
   /** Data that keeps a waiting client patient; comments do not. */
   beat(): string
   /** The rest of the body, terminal event included. */
@@ -53,6 +53,8 @@ export type ModelEntry = { readonly id: string; readonly createdSeconds: number;
 
 export type Dialect = {
   readonly name: DialectName
+  /** The response header in which the vendor names the request; null where it has none. */
+  readonly requestIdHeader: 'request-id' | 'x-request-id' | null
   /** The body is an object; everything else about it is checked here. */
   read(body: JsonObject, context: ReadContext): ReadRequest
   /** The body of the vendor's token-counting route: the same conversion as `read`. */

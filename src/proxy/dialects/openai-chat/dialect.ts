@@ -7,6 +7,7 @@ import { openChatStream } from './stream.ts'
 
 export const openaiChat: Dialect = {
   name: 'openai-chat',
+  requestIdHeader: 'x-request-id',
   read(body, context) {
     const read = readChat(body, context)
     if (!read.ok) return read
