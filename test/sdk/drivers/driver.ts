@@ -1,0 +1,62 @@
+// What the matrix asks of a vendor's SDK: begin, send, go on with what the SDK returned, and say what it threw.
+import type { DialectName } from '../../../src/contract/call.ts'
+import type { Ask, Form } from '../scenarios.ts'
+
+/** Where a session's model is, as an agent is told. */
+export type Endpoint = {
+  readonly origin: string
+  readonly basePath: string
+  readonly key: string
+  /** Handed to the SDK in place of the global one. */
+  readonly fetch: typeof fetch
+}
+
+export type Wish = {
+  readonly form: Form
+  /** Repeats the SDK does by itself. */
+  readonly retries?: number
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  /** At each event of a stream, as the SDK hands it out. */
+  readonly onEvent?: () => void
+}
+
+export type Call = {
+  readonly id: string
+  readonly name: string
+  readonly arguments: unknown
+  /** As the SDK hands it out; null where the dialect carries an object only. */
+  readonly argumentText: string | null
+}
+
+/** One answer, read from the SDK's own objects. */
+export type Answer = {
+  readonly text: string
+  readonly reasoning: string
+  /** The opaque text beside the reasoning; null where the dialect has none or the answer brought none. */
+  readonly signature: string | null
+  readonly calls: readonly Call[]
+  /** In the dialect's own word. */
+  readonly finish: string | null
+  readonly usage: { readonly input: number | undefined; readonly output: number | undefined; readonly total: number | null }
+}
+
+export type Result = { readonly call: Call; readonly output: string }
+
+/** A conversation in the SDK's own types; what the SDK returned stands in it untouched. */
+export type Driver<History> = {
+  readonly dialect: DialectName
+  readonly finishes: { readonly stop: string; readonly tool_calls: string; readonly length: string }
+  readonly signsReasoning: boolean
+  /** False where the SDK throws without the headers of the answer. */
+  readonly showsHeaders: boolean
+  begin(ask: Ask): History
+  /** Rejects with the SDK's own error. */
+  send(endpoint: Endpoint, history: History, wish: Wish): Promise<{ readonly answer: Answer; readonly history: History }>
+  withResults(history: History, results: readonly Result[]): History
+  withUser(history: History, text: string): History
+  /** True for the SDK's own class for this status, with this status. */
+  isStatusError(error: unknown, status: number): boolean
+  isAbort(error: unknown): boolean
+  retryAfter(error: unknown): string | null
+}
