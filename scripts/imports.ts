@@ -36,7 +36,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: ['contract'],
   'data-folder': ['runtime'],
   'node-drain': ['kernel', 'actors/*/protocol'],
-  'node-setup': ['config', 'threads', 'topology'],
+  'node-setup': ['config', 'contract', 'threads', 'topology'],
   threads: ['*'],
   topology: ['*'],
   main: ['*'],

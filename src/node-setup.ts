@@ -1,7 +1,8 @@
 // From the operator's configuration to what each thread is given.
 import { join } from 'node:path'
-import type { NodeConfig, ReplicaConfig } from './config/resolve.ts'
+import type { NodeConfig } from './config/resolve.ts'
 import type { Config } from './config.ts'
+import type { ReplicaSpec } from './contract/replica.ts'
 import type { GatewaySetup } from './threads/gateway.ts'
 import type { NodeSetup } from './topology.ts'
 
@@ -81,6 +82,6 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
 }
 
 /** How many gateways of this node send to the same engine: its cap is divided among them, and none gets less than one place. */
-function sharers(config: Config, replica: ReplicaConfig): number {
+function sharers(config: Config, replica: ReplicaSpec): number {
   return config.nodes.filter((node) => node.replicas.some((each) => each.url === replica.url)).length
 }

@@ -2,19 +2,11 @@
 import { availableParallelism } from 'node:os'
 import { isAbsolute, resolve } from 'node:path'
 import type { EngineKind } from '../contract/call.ts'
-import { type GatewayId, gatewayId, type ReplicaId, replicaId } from '../contract/ids.ts'
+import { type GatewayId, gatewayId } from '../contract/ids.ts'
+import { type ReplicaSpec, replicaSpec } from '../contract/replica.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
 import { type ConfigProblem, type Path, type Place, problemAt } from './problems.ts'
 import { type ConfigFile, DEFAULT_NODE, defaultReplica, INERT_KEYS } from './schema.ts'
-
-export type ReplicaConfig = {
-  readonly id: ReplicaId
-  /** Without a trailing slash and without `/v1`. */
-  readonly url: string
-  readonly engine: EngineKind
-  readonly maxInFlight: number
-  readonly maxWaiting: number
-}
 
 export type NodeConfig = {
   readonly id: GatewayId
@@ -29,7 +21,7 @@ export type NodeConfig = {
   readonly maxPostrunWorkers: number
   readonly maxGraderSandboxes: number
   readonly defaultRuntime: RuntimeSpec | null
-  readonly replicas: readonly ReplicaConfig[]
+  readonly replicas: readonly ReplicaSpec[]
 }
 
 export type Config = {
@@ -164,10 +156,14 @@ export function conflicts(place: Place, parsed: ConfigFile, config: Config): rea
     const path: Path = ['polar_node', 'replicas', name]
     if (!ids.has(name))
       problems.push(problemAt(place, path, `no node has this id; there ${ids.size === 1 ? 'is' : 'are'} ${[...ids.keys()].join(', ')}`))
-    const seen = new Set<string>()
+    const seen = new Map<string, string>()
     for (const [i, replica] of replicas.entries()) {
-      if (seen.has(replica.id)) problems.push(problemAt(place, [...path, i, 'id'], 'is already the id of another replica of this node'))
-      seen.add(replica.id)
+      const { url } = replicaSpec(replica, 'sglang')
+      const sameUrl = seen.get(url)
+      if ([...seen.values()].includes(replica.id))
+        problems.push(problemAt(place, [...path, i, 'id'], 'is already the id of another replica of this node'))
+      else if (sameUrl !== undefined) problems.push(problemAt(place, [...path, i, 'url'], `is already the url of ${sameUrl}`))
+      seen.set(url, replica.id)
     }
   }
   if (config.callback.backoffCapMs < config.callback.backoffBaseMs) {
@@ -196,20 +192,9 @@ function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides)
       maxPostrunWorkers: node.max_postrun_workers,
       maxGraderSandboxes: own.max_grader_sandboxes ?? node.max_postrun_workers,
       defaultRuntime: node.default_runtime ?? null,
-      replicas: replicas.map((replica) => ({
-        id: replicaId(replica.id),
-        url: engineRoot(replica.url),
-        engine: replica.engine ?? engine,
-        maxInFlight: replica.max_in_flight,
-        maxWaiting: replica.max_waiting,
-      })),
+      replicas: replicas.map((replica) => replicaSpec(replica, engine)),
     }
   })
-}
-
-/** Operators write the base URL with or without `/v1`; the engine's other routes hang off its root. */
-function engineRoot(url: string): string {
-  return url.replace(/\/+$/, '').replace(/\/v1$/, '')
 }
 
 function notesOf(parsed: ConfigFile): readonly string[] {

@@ -1,6 +1,6 @@
 // The shape of polar.yaml: Polar's topology keys, strict, and everything that is ours under `polar_node`.
 import { z } from 'zod'
-import { isIdText } from '../contract/ids.ts'
+import { engineSchema, engineUrlSchema, idSchema, listedReplicaSchema, MAX_REPLICAS } from '../contract/replica.ts'
 import { runtimeSpecSchema } from '../contract/task.ts'
 
 /** A section may be left out, or written with nothing under it; its defaults hold either way. */
@@ -12,31 +12,21 @@ function section<T extends z.core.$ZodLooseShape>(shape: T) {
     .prefault(null)
 }
 
-const id = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const host = z.string().min(1)
 const port = z.int().min(0).max(65_535)
 const url = z.url({ protocol: /^https?$/ })
 const seconds = z.number().min(0).max(604_800)
 const count = z.int().min(1).max(1_000_000)
-const engine = z.enum(['sglang', 'vllm'])
 /** Accepted because Polar knows it; nothing here depends on it. */
 const inert = z.unknown()
 
-const replica = z.strictObject({
-  id,
-  url,
-  engine: engine.optional(),
-  max_in_flight: count.default(64),
-  max_waiting: count.default(256),
-})
-
 const node = z.strictObject({
-  id: id.optional(),
+  id: idSchema.optional(),
   host: host.optional(),
   port: port.optional(),
   public_url: url.optional(),
   model_served: z.string().default(''),
-  inference: section({ engine: engine.optional(), base_url: url.optional(), scheduler: inert.optional() }),
+  inference: section({ engine: engineSchema.optional(), base_url: engineUrlSchema.optional(), scheduler: inert.optional() }),
   max_init_workers: count.default(4),
   max_run_workers: count.default(2),
   max_postrun_workers: count.default(4),
@@ -84,7 +74,7 @@ export const fileSchema = z.strictObject({
     grade_timeouts: z.boolean().default(true),
     cpu: section({ threads: z.int().min(1).max(256).optional() }),
     arena: section({ max_slabs: z.int().min(1).max(4_096).default(64) }),
-    replicas: z.record(id, z.array(replica).min(1).max(64)).nullish(),
+    replicas: z.record(idSchema, z.array(listedReplicaSchema).min(1).max(MAX_REPLICAS)).nullish(),
     upload_roots: z.array(z.string().min(1)).max(64).nullish(),
     evaluators: z.record(z.string(), z.string().min(1)).nullish(),
     builders: z.record(z.string(), z.string().min(1)).nullish(),
@@ -120,7 +110,7 @@ export const fileSchema = z.strictObject({
 export const DEFAULT_NODE = node.parse({})
 
 export function defaultReplica(replicaId: string, replicaUrl: string) {
-  return replica.parse({ id: replicaId, url: replicaUrl })
+  return listedReplicaSchema.parse({ id: replicaId, url: replicaUrl })
 }
 
 export type ConfigFile = z.output<typeof fileSchema>

@@ -34,7 +34,17 @@ describe('defaults', () => {
         maxPostrunWorkers: 4,
         maxGraderSandboxes: 4,
         defaultRuntime: null,
-        replicas: [{ id: 'gateway-0-replica-0', url: 'http://127.0.0.1:30000', engine: 'sglang', maxInFlight: 64, maxWaiting: 256 }],
+        replicas: [
+          {
+            id: 'gateway-0-replica-0',
+            url: 'http://127.0.0.1:30000',
+            engine: 'sglang',
+            maxInFlight: 64,
+            maxWaiting: 256,
+            dataParallelRanks: null,
+            isRouter: false,
+          },
+        ],
       },
     ])
     expect(config).toMatchObject({ topology: 'threaded', maxAttempts: 2, gradeTimeouts: true, dataDir: '/etc/polar/.polar', notes: [] })
@@ -69,7 +79,8 @@ polar_node:
   replicas:
     b:
       - { id: r0, url: "http://127.0.0.1:8001/v1", engine: vllm, max_in_flight: 5 }
-      - { id: r1, url: "http://127.0.0.1:8002" }
+      - { id: r1, url: "http://127.0.0.1:8002", data_parallel_ranks: 8 }
+      - { id: r2, url: "http://Router:80/", router: true }
 `)
     expect(config.control).toMatchObject({ host: '0.0.0.0', port: 9000, tokenFile: '/etc/polar/data/control-token' })
     expect(config.nodes).toMatchObject([
@@ -86,7 +97,8 @@ polar_node:
         defaultRuntime: { backend: 'local' },
         replicas: [
           { id: 'r0', url: 'http://127.0.0.1:8001', engine: 'vllm', maxInFlight: 5, maxWaiting: 256 },
-          { id: 'r1', url: 'http://127.0.0.1:8002', engine: 'sglang', maxInFlight: 64 },
+          { id: 'r1', url: 'http://127.0.0.1:8002', engine: 'sglang', maxInFlight: 64, dataParallelRanks: 8, isRouter: false },
+          { id: 'r2', url: 'http://router', engine: 'sglang', dataParallelRanks: null, isRouter: true },
         ],
       },
     ])
@@ -178,6 +190,22 @@ describe('a mistake is shown with its place and key', () => {
     [
       'polar_node:\n  replicas:\n    gateway-0:\n      - { id: r, url: "http://h" }\n      - { id: r, url: "http://h" }\n',
       { line: 5, column: 11, key: 'polar_node.replicas.gateway-0[1].id', message: 'is already the id of another replica' },
+    ],
+    [
+      'polar_node:\n  replicas:\n    gateway-0:\n      - { id: r, url: "http://h" }\n      - { id: s, url: "http://H:80/v1/" }\n',
+      { line: 5, column: 18, key: 'polar_node.replicas.gateway-0[1].url', message: 'is already the url of r' },
+    ],
+    [
+      'polar_node:\n  replicas:\n    gateway-0:\n      - { id: r, url: "http://me:secret@h" }\n',
+      { line: 4, column: 18, key: 'polar_node.replicas.gateway-0[0].url', message: 'must not hold a user name or password' },
+    ],
+    [
+      'polar_node:\n  replicas:\n    gateway-0:\n      - { id: r, url: "http://h", router: true, data_parallel_ranks: 2 }\n',
+      { line: 4, column: 49, key: 'polar_node.replicas.gateway-0[0].data_parallel_ranks', message: 'is not for a router' },
+    ],
+    [
+      'polar_node:\n  replicas:\n    gateway-0:\n      - { id: r, url: "http://h", data_parallel_ranks: 0 }\n',
+      { line: 4, column: 35, key: 'polar_node.replicas.gateway-0[0].data_parallel_ranks', message: '>=1' },
     ],
     [
       'polar_node:\n  callback:\n    backoff_seconds: 90\n',
