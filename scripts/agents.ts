@@ -1,5 +1,6 @@
-// Installs the agent CLIs at their pinned versions: `node scripts/agents.ts pi`. Needs no network when they are there already.
+// Installs the agent CLIs at their pinned versions: `node scripts/agents.ts pi codex`. Needs no network when they are there already.
 import { spawn } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { agentPackage, installedAgent } from '../src/harness/agent-folder.ts'
@@ -8,6 +9,14 @@ const root = resolve(import.meta.dirname, '..')
 const PACKAGES = join(root, 'agents')
 const CACHE = join(root, '.cache', 'agents')
 const INSTALL_TIMEOUT_MS = 10 * 60_000
+
+/** Every agent there is a package for. */
+export function knownAgents(): readonly string[] {
+  return readdirSync(PACKAGES).filter((name) => agentPackage(PACKAGES, CACHE, name) !== null)
+}
+
+/** A harness is named with underscores, the package of its agent with dashes. */
+export const agentOfHarness = (harness: string): string => harness.replaceAll('_', '-')
 
 /** The folder of the installed agent; installs it first when it is missing. Safe to call from several processes at once. */
 export async function ensureAgent(name: string): Promise<string> {
@@ -75,10 +84,12 @@ function installInto(folder: string, title: string): Promise<void> {
 }
 
 if (import.meta.main) {
-  const names = process.argv.slice(2)
-  if (names.length === 0) {
-    process.stderr.write('usage: node scripts/agents.ts <agent>...\n')
-    process.exitCode = 2
+  const names = process.argv.slice(2).map(agentOfHarness)
+  const unknown = names.filter((name) => !knownAgents().includes(name))
+  if (names.length === 0 || unknown.length > 0) {
+    const problem = unknown.length === 0 ? '' : `agents: unknown: ${unknown.join(', ')}\n`
+    process.stderr.write(`${problem}usage: node scripts/agents.ts <agent>...; known: ${knownAgents().join(', ')}\n`)
+    process.exit(2)
   }
   for (const name of names) {
     try {

@@ -1,16 +1,17 @@
-// The Pi coding agent in print mode, pointed at the session's Chat Completions route.
+// The Pi coding agent in print mode, on whichever of four protocols the task asks for.
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
-import { agentEnvironment, checkEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
+import { agentEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
 import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
 import { quoted } from './quoting.ts'
+import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, notInstalled, readSettings } from './settings.ts'
 
 /** Where its npm package keeps the program; `scripts/agents.ts pi` installs it. */
 const ENTRY = 'node_modules/@mariozechner/pi-coding-agent/dist/cli.js'
-const KEY_VARIABLE = 'POLAR_MODEL_KEY'
-const DEFAULT_MODEL = 'polar-policy'
 
 const settingsSchema = z.strictObject({
+  /** The protocol Pi speaks, under its own names. */
+  api: z.enum(['openai-completions', 'openai-responses', 'anthropic-messages', 'google-generative-ai']).default('openai-completions'),
   thinking: z.enum(['off', 'minimal', 'low', 'medium', 'high', 'xhigh']).optional(),
   /** Replaces Pi's own system prompt. */
   system_prompt: z.string().min(1).optional(),
@@ -27,23 +28,21 @@ type Settings = z.infer<typeof settingsSchema>
 
 export const piHarness: Harness = {
   name: 'pi',
-  dialect: 'openai-chat',
+  dialect: 'openai-chat, or by agent.settings.api openai-responses, anthropic or google',
 
   check(agent: AgentSpec): string | null {
-    if (agent.custom_shell !== undefined) return "harness 'pi' takes no agent.custom_shell"
     if (agent.mcp_servers.length > 0) return "harness 'pi' has no MCP client: remove agent.mcp_servers"
-    if (agent.skills_path != null) return "harness 'pi' takes no agent.skills_path: upload skills to ~/.pi/agent/skills in runtime.prepare"
-    const settings = settingsSchema.safeParse(agent.settings)
-    if (!settings.success) return `agent.settings of harness 'pi': ${z.prettifyError(settings.error)}`
-    return checkEnvironment('agent.env', agent.env)
+    const settings = readSettings('pi', settingsSchema, agent)
+    return settings.ok ? checkPreset('pi', agent, '~/.pi/agent/skills') : settings.error
   },
 
   plan(context) {
     const folder = context.agentFolder('pi')
-    if (folder === null) return { ok: false, error: "the agent CLI 'pi' is not installed on this node: run `node scripts/agents.ts pi`" }
-    if (context.instruction.trim() === '') return { ok: false, error: "harness 'pi' needs an instruction that is not empty" }
-    const settings = settingsSchema.safeParse(context.agent.settings)
-    if (!settings.success) return { ok: false, error: `agent.settings of harness 'pi': ${z.prettifyError(settings.error)}` }
+    if (folder === null) return { ok: false, error: notInstalled('pi', 'pi') }
+    if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction('pi') }
+    const read = readSettings('pi', settingsSchema, context.agent)
+    if (!read.ok) return read
+    const { settings } = read
     const config = `${context.home}/.pi/agent`
     const env = agentEnvironment(context, {
       [KEY_VARIABLE]: context.modelKey,
@@ -52,14 +51,14 @@ export const piHarness: Harness = {
       PI_TELEMETRY: '0',
     })
     // The instruction is stdin, not an argument: no length limit, and no text that Pi could take for an option or a file name.
-    const words = [quoted(process.execPath), quoted(`${folder}/${ENTRY}`), ...argumentsOf(context, settings.data, config)]
+    const words = [quoted(process.execPath), quoted(`${folder}/${ENTRY}`), ...argumentsOf(context, settings, config)]
     return {
       ok: true,
       plan: {
         files: [
           { path: instructionFile(context), content: context.instruction },
-          { path: `${config}/models.json`, content: JSON.stringify(modelsOf(context, settings.data), null, 2) },
-          ...promptFiles(settings.data, config),
+          { path: `${config}/models.json`, content: JSON.stringify(modelsOf(context, settings), null, 2) },
+          ...promptFiles(settings, config),
         ],
         setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }],
         run: { command: `exec ${words.join(' ')} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' },
@@ -96,21 +95,24 @@ function promptFiles(settings: Settings, config: string): readonly { readonly pa
   return files
 }
 
+/** What follows the session's URL: Pi appends its own path to it. */
+const BASE_PATHS: { readonly [api in Settings['api']]: string } = {
+  'openai-completions': '/v1',
+  'openai-responses': '/v1',
+  'anthropic-messages': '',
+  'google-generative-ai': '/v1beta',
+}
+
 function modelsOf(context: HarnessContext, settings: Settings): unknown {
   const name = modelNameOf(context)
   return {
     providers: {
       polar: {
-        baseUrl: `${context.modelUrl}/v1`,
-        api: 'openai-completions',
+        baseUrl: `${context.modelUrl}${BASE_PATHS[settings.api]}`,
+        api: settings.api,
         // The name of an environment variable, never the key.
         apiKey: KEY_VARIABLE,
-        compat: {
-          supportsDeveloperRole: false,
-          supportsReasoningEffort: settings.thinking !== undefined,
-          supportsStore: false,
-          maxTokensField: 'max_tokens',
-        },
+        ...(settings.api === 'openai-completions' ? { compat: compatOf(settings) } : {}),
         models: [
           {
             id: name,
@@ -124,6 +126,16 @@ function modelsOf(context: HarnessContext, settings: Settings): unknown {
         ],
       },
     },
+  }
+}
+
+/** What engines that speak Chat Completions do not know of OpenAI's own. */
+function compatOf(settings: Settings): unknown {
+  return {
+    supportsDeveloperRole: false,
+    supportsReasoningEffort: settings.thinking !== undefined,
+    supportsStore: false,
+    maxTokensField: 'max_tokens',
   }
 }
 

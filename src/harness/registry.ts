@@ -2,6 +2,8 @@
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
+import { claudeCodeHarness } from './claude-code.ts'
+import { codexHarness } from './codex.ts'
 import type { Harness } from './harness.ts'
 import { piHarness } from './pi.ts'
 import { shellHarness } from './shell.ts'
@@ -19,12 +21,11 @@ const callable = z.custom<(...args: never) => unknown>((value) => typeof value =
 /** What a custom module must export as `harness`. */
 const harnessShape = z.object({ dialect: z.string(), check: callable, plan: callable, verdict: callable })
 
+const BUILT_IN: readonly Harness[] = [shellHarness, piHarness, codexHarness, claudeCodeHarness]
+
 /** `customs`: harness name to absolute module path. Throws, naming the module, when one cannot be used: the node must not start. */
 export async function loadHarnesses(customs: Readonly<Record<string, string>>): Promise<Harnesses> {
-  const byName = new Map<string, Harness>([
-    [shellHarness.name, shellHarness],
-    [piHarness.name, piHarness],
-  ])
+  const byName = new Map<string, Harness>(BUILT_IN.map((harness) => [harness.name, harness]))
   for (const [name, path] of Object.entries(customs)) byName.set(name, await loadCustom(name, path))
 
   const find = (agent: AgentSpec): Harness | null => byName.get(agent.harness ?? agent.import_path ?? '') ?? null

@@ -4,35 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type AgentSpec, agentSpecSchema } from '../../src/contract/task.ts'
-import type { Harness, HarnessContext, HarnessPlan } from '../../src/harness/harness.ts'
+import { claudeCodeHarness } from '../../src/harness/claude-code.ts'
+import { codexHarness } from '../../src/harness/codex.ts'
+import type { Harness, HarnessContext } from '../../src/harness/harness.ts'
 import { piHarness } from '../../src/harness/pi.ts'
 import { quoted, withPlaceholders } from '../../src/harness/quoting.ts'
 import { loadHarnesses } from '../../src/harness/registry.ts'
 import { shellHarness } from '../../src/harness/shell.ts'
-
-const agentOf = (spec: Record<string, unknown>): AgentSpec => agentSpecSchema.parse(spec)
-
-function contextOf(spec: Record<string, unknown>, more: Partial<HarnessContext> = {}): HarnessContext {
-  return {
-    agent: agentOf(spec),
-    instruction: 'fix the bug',
-    modelUrl: 'http://127.0.0.1:8081/s/sk-polar-1',
-    modelKey: 'secret-key-4711',
-    home: '/box/home',
-    workdir: '/box/workspace',
-    agentFolder: (name) => `/agents/${name}`,
-    sessionId: 'sk-polar-1',
-    taskId: 'task-1',
-    ...more,
-  }
-}
-
-function planOf(harness: Harness, context: HarnessContext): HarnessPlan {
-  const planned = harness.plan(context)
-  if (!planned.ok) throw new Error(planned.error)
-  return planned.plan
-}
+import { agentOf, contextOf, fileOf, planOf } from '../lib/harness-context.ts'
 
 const shellOf = (command: string, more: Record<string, unknown> = {}) => ({ harness: 'shell', custom_shell: { command, ...more } })
 
@@ -40,6 +19,8 @@ describe('every harness', () => {
   it.each<[Harness, Record<string, unknown>]>([
     [piHarness, { harness: 'pi', model_name: 'm', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
     [shellHarness, shellOf('my-agent {{INSTRUCTION}}')],
+    [codexHarness, { harness: 'codex', settings: { model_catalog: 'gpt-5.5', developer_instructions: 'D' } }],
+    [claudeCodeHarness, { harness: 'claude_code', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
   ])('keeps the key in the environment alone, and says the base URL in every vendor’s name: $name', (harness, spec) => {
     const plan = planOf(harness, contextOf(spec))
     const commands = [...plan.setup, plan.run]
@@ -71,9 +52,63 @@ describe('every harness', () => {
   })
 })
 
+describe('every preset', () => {
+  it.each([
+    [piHarness, 'pi'],
+    [codexHarness, 'codex'],
+    [claudeCodeHarness, 'claude-code'],
+  ])('says what is missing, the CLI or an instruction: $name', (harness, folder) => {
+    const spec = { harness: harness.name }
+    expect(harness.check(agentOf(spec))).toBeNull()
+    const asked: string[] = []
+    const agentFolder = (name: string): null => {
+      asked.push(name)
+      return null
+    }
+    const without = contextOf(spec, { agentFolder })
+    expect(harness.plan(without)).toMatchObject({ ok: false, error: expect.stringContaining(`\`node scripts/agents.ts ${folder}\``) })
+    expect(asked).toEqual([folder])
+    expect(harness.plan(contextOf(spec, { instruction: ' \n' }))).toMatchObject({
+      ok: false,
+      error: `harness '${harness.name}' needs an instruction that is not empty`,
+    })
+  })
+
+  it.each<[string, Record<string, unknown>, string]>([
+    ['an unknown setting', { settings: { thinkin: 'high' } }, 'thinkin'],
+    ['a shell command', { custom_shell: { command: 'x' } }, 'agent.custom_shell'],
+    ['skills', { skills_path: '/skills' }, 'agent.skills_path'],
+    ['an environment that no process can have', { env: { A: 'x'.repeat(200_000) } }, 'agent.env.A'],
+    ['sampling that is none', { settings: { sampling: { temperature: 'hot' } } }, 'temperature'],
+    ['a sampling key nobody knows', { settings: { sampling: { temprature: 1 } } }, 'temprature'],
+  ])('refuses %s when the task is submitted', (_name, spec, word) => {
+    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+      expect(harness.check(agentOf({ harness: harness.name, ...spec }))).toContain(word)
+    }
+  })
+
+  it('lets the sampling pass that the session pins', () => {
+    const settings = { sampling: { temperature: 0.7, top_p: 0.9, top_k: 20 }, sampling_seed: 7 }
+    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+      const spec = { harness: harness.name, settings }
+      expect(harness.check(agentOf(spec))).toBeNull()
+      expect(JSON.stringify(planOf(harness, contextOf(spec)))).not.toContain('0.7')
+    }
+  })
+
+  it('is told the instruction on its stdin, however long and whatever it looks like', () => {
+    const instruction = `--help\n${'x'.repeat(300_000)}`
+    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+      const plan = planOf(harness, contextOf({ harness: harness.name }, { instruction }))
+      expect(plan.run.command).toMatch(/^exec .* <"\$POLAR_INSTRUCTION_FILE"$/)
+      expect(plan.run.command.length).toBeLessThan(1_000)
+      expect(fileOf(plan, 'instruction.md')).toBe(instruction)
+    }
+  })
+})
+
 describe('pi', () => {
-  const models = (context: HarnessContext): unknown =>
-    JSON.parse(planOf(piHarness, context).files.find((file) => file.path.endsWith('models.json'))?.content ?? 'null')
+  const models = (context: HarnessContext): unknown => JSON.parse(fileOf(planOf(piHarness, context), 'models.json'))
 
   it('gets a provider that speaks Chat Completions with the session’s URL and the name of the key’s variable', () => {
     const context = contextOf({ harness: 'pi', model_name: 'Qwen/Qwen3-8B', settings: { max_tokens: 100, context_window: 2000 } })
@@ -99,6 +134,18 @@ describe('pi', () => {
       },
     })
     expect(planOf(piHarness, context).run.env).toMatchObject({ POLAR_MODEL_KEY: 'secret-key-4711', PI_OFFLINE: '1' })
+  })
+
+  it.each([
+    ['openai-completions', '/v1'],
+    ['openai-responses', '/v1'],
+    ['anthropic-messages', ''],
+    ['google-generative-ai', '/v1beta'],
+  ])('speaks %s where that route begins', (api, path) => {
+    const context = contextOf({ harness: 'pi', settings: { api } })
+    expect(models(context)).toMatchObject({ providers: { polar: { api, baseUrl: `http://127.0.0.1:8081/s/sk-polar-1${path}` } } })
+    // Compatibility flags are Chat's alone: of another protocol Pi would not know them.
+    expect(JSON.stringify(models(context)).includes('compat')).toBe(api === 'openai-completions')
   })
 
   it('keeps its key even when the task brings other keys', () => {
@@ -130,28 +177,12 @@ describe('pi', () => {
   })
 
   it.each<[string, Record<string, unknown>, string]>([
-    ['an unknown setting', { settings: { thinkin: 'high' } }, 'thinkin'],
     ['a wrong value', { settings: { thinking: 'hard' } }, 'thinking'],
+    ['a protocol it does not speak', { settings: { api: 'bedrock' } }, 'api'],
     ['a tool that is more than a name', { settings: { tools: ['read; rm'] } }, 'tools'],
-    ['a shell command', { custom_shell: { command: 'x' } }, 'custom_shell'],
     ['MCP servers', { mcp_servers: [{}] }, 'mcp_servers'],
-    ['skills', { skills_path: '/skills' }, 'skills_path'],
-    ['an environment that no process can have', { env: { A: 'x'.repeat(200_000) } }, 'agent.env.A'],
   ])('refuses %s when the task is submitted', (_name, spec, word) => {
     expect(piHarness.check(agentOf({ harness: 'pi', ...spec }))).toContain(word)
-  })
-
-  it('says what is missing: the CLI, or an instruction', () => {
-    const spec = { harness: 'pi' }
-    expect(piHarness.check(agentOf(spec))).toBeNull()
-    expect(piHarness.plan(contextOf(spec, { agentFolder: () => null }))).toMatchObject({
-      ok: false,
-      error: expect.stringContaining('agents.ts pi'),
-    })
-    expect(piHarness.plan(contextOf(spec, { instruction: ' \n' }))).toMatchObject({
-      ok: false,
-      error: expect.stringContaining('instruction'),
-    })
   })
 
   const assistant = (stopReason: string, more = {}) => ({
@@ -260,13 +291,13 @@ describe('the registry', () => {
       `export const harness = { dialect: 'any', check: () => 'said by ' + harness.dialect, plan: () => null, verdict: () => null }`,
     )
     const harnesses = await loadHarnesses({ 'my.module:Agent': path })
-    expect(harnesses.names).toEqual(['shell', 'pi', 'my.module:Agent'])
+    expect(harnesses.names).toEqual(['shell', 'pi', 'codex', 'claude_code', 'my.module:Agent'])
     expect(harnesses.check(agentOf({ import_path: 'my.module:Agent' }))).toBe('said by any')
     expect(harnesses.find(agentOf({ harness: 'my.module:Agent' }))?.name).toBe('my.module:Agent')
     expect(harnesses.check(agentOf({ harness: 'pi' }))).toBeNull()
     expect(harnesses.find(agentOf({ harness: 'constructor' }))).toBeNull()
-    const unknown = "known: 'shell', 'pi', 'my.module:Agent'"
-    expect(harnesses.check(agentOf({ harness: 'codex' }))).toContain(unknown)
+    const unknown = "known: 'shell', 'pi', 'codex', 'claude_code', 'my.module:Agent'"
+    expect(harnesses.check(agentOf({ harness: 'claude-code' }))).toContain(unknown)
     expect(harnesses.check(agentOf({ import_path: '/etc/evil.mjs' }))).toContain(unknown)
   })
 
