@@ -1,0 +1,165 @@
+// Google's generation config → the engine's parameters, and how the client wants its answer told.
+import type { Diagnostic } from '../../../contract/call.ts'
+import { describe, type JsonObject } from '../../json.ts'
+import { constrained, readParameters } from '../../parameters.ts'
+import type { ReadContext } from '../dialect.ts'
+import { isAbsent, note, Refusal, refuse, text } from '../reading.ts'
+import { booleanAt, type Fields, fieldsOf, listAt, type Member, noteOthers, objectAt, placeOf, textAt, valueAt } from './fields.ts'
+import { jsonSchema } from './schema.ts'
+
+/** How the answer is told. */
+export type GoogleWishes = {
+  /** False only for a client that turned thoughts off: one that says nothing is shown what the model thought. */
+  readonly thoughts: boolean
+  readonly logprobs: boolean
+}
+
+type Kind = 'number' | 'integer'
+
+const SAMPLING: readonly (readonly [google: string, engine: string, kind: Kind])[] = [
+  ['maxOutputTokens', 'max_tokens', 'integer'],
+  ['temperature', 'temperature', 'number'],
+  ['topP', 'top_p', 'number'],
+  ['topK', 'top_k', 'integer'],
+  ['seed', 'seed', 'integer'],
+  ['presencePenalty', 'presence_penalty', 'number'],
+  ['frequencyPenalty', 'frequency_penalty', 'number'],
+]
+
+const KNOWN = new Set([
+  ...SAMPLING.map(([google]) => google),
+  ...(
+    'stopSequences candidateCount responseMimeType responseSchema responseJsonSchema responseFormat thinkingConfig ' +
+    'responseLogprobs logprobs'
+  ).split(' '),
+])
+const THINKING = new Set(['includeThoughts', 'thinkingLevel', 'thinkingBudget'])
+
+/** What is not carried over, of one of the places where generation settings may stand. */
+export function noteUnused(config: Fields, elsewhere: ReadonlySet<string>, diagnostics: Diagnostic[]): void {
+  noteOthers(config, new Set([...KNOWN, ...elsewhere]), diagnostics)
+}
+
+type Generation = { readonly parameters: JsonObject; readonly maxTokens: number | null; readonly wishes: GoogleWishes }
+
+export function readGeneration(config: Fields, context: ReadContext, diagnostics: Diagnostic[]): Generation {
+  const candidates = numberAt(config, 'candidateCount', 'integer') ?? 1
+  if (candidates !== 1) refuse(placeOf(config, 'candidateCount'), 'only one candidate per request can be served')
+  const stopPlace = placeOf(config, 'stopSequences')
+  const stop = listAt(config, 'stopSequences').map((sequence, index) => text(sequence, `${stopPlace}[${index}]`))
+  const sampling = SAMPLING.flatMap(([google, engine, kind]) => {
+    const value = numberAt(config, google, kind)
+    return value === null ? [] : [[engine, value] as const]
+  })
+  const maxTokens = numberAt(config, 'maxOutputTokens', 'integer')
+  if (maxTokens !== null && maxTokens < 1) refuse(placeOf(config, 'maxOutputTokens'), 'must be at least 1')
+  const thinking = readThinking(config, diagnostics)
+  const source = {
+    ...Object.fromEntries(sampling),
+    ...(stop.length === 0 ? {} : { stop }),
+    ...thinking.parameters,
+    ...readResponseFormat(config, context.tier),
+  }
+  const read = readParameters(source, context.tier, context.pins)
+  if (!read.ok) throw new Refusal(read.failure)
+  diagnostics.push(...read.diagnostics)
+  // How many alternatives are wanted is checked and not passed on: an engine gives those it was set up for.
+  numberAt(config, 'logprobs', 'integer')
+  return {
+    parameters: read.parameters,
+    maxTokens,
+    wishes: { thoughts: thinking.isShown, logprobs: booleanAt(config, 'responseLogprobs') ?? false },
+  }
+}
+
+type Thinking = { readonly parameters: JsonObject; readonly isShown: boolean }
+
+/** A budget of zero turns thinking off; a level, a budget or the wish to see thoughts turns it on; otherwise the model decides. */
+function readThinking(config: Fields, diagnostics: Diagnostic[]): Thinking {
+  const thinking = objectAt(config, 'thinkingConfig')
+  if (thinking === null) return { parameters: {}, isShown: true }
+  noteOthers(thinking, THINKING, diagnostics)
+  const included = booleanAt(thinking, 'includeThoughts')
+  const budget = numberAt(thinking, 'thinkingBudget', 'integer')
+  const effort = readLevel(thinking, diagnostics)
+  if (budget !== null && budget > 0) note('field-dropped', placeOf(thinking, 'thinkingBudget'), diagnostics)
+  const isShown = included !== false
+  if (budget === 0) return { parameters: { chat_template_kwargs: { enable_thinking: false } }, isShown }
+  const isOn = included === true || effort !== null || (budget !== null && budget > 0)
+  return {
+    parameters: {
+      ...(isOn ? { chat_template_kwargs: { enable_thinking: true } } : {}),
+      ...(effort === null ? {} : { reasoning_effort: effort }),
+    },
+    isShown,
+  }
+}
+
+function readLevel(thinking: Fields, diagnostics: Diagnostic[]): 'low' | 'medium' | 'high' | null {
+  const level = textAt(thinking, 'thinkingLevel')?.toUpperCase()
+  const approximated = (effort: 'low' | 'high'): 'low' | 'high' => {
+    note('field-approximated', `${placeOf(thinking, 'thinkingLevel')}: ${level} became ${effort}`, diagnostics)
+    return effort
+  }
+  switch (level) {
+    case undefined:
+    case 'THINKING_LEVEL_UNSPECIFIED':
+      return null
+    case 'LOW':
+      return 'low'
+    case 'MEDIUM':
+      return 'medium'
+    case 'HIGH':
+      return 'high'
+    case 'MINIMAL':
+      return approximated('low')
+    case 'XHIGH':
+      return approximated('high')
+    default:
+      return refuse(
+        placeOf(thinking, 'thinkingLevel'),
+        `expected MINIMAL, LOW, MEDIUM, HIGH or XHIGH, got ${JSON.stringify(level.slice(0, 64))}`,
+      )
+  }
+}
+
+type Structure = { readonly mimeType: Member | null; readonly schema: Member | null }
+
+/** A schema or JSON asked for masks the vocabulary; plain text does not. */
+function readResponseFormat(config: Fields, tier: 'train' | 'eval'): JsonObject {
+  const { mimeType, schema } = structureOf(config)
+  const type = mimeType === null ? null : text(mimeType.value, mimeType.place, true).toLowerCase()
+  const isPlain = type === null || type === '' || type === 'text/plain'
+  if (mimeType !== null && !isPlain && type !== 'application/json') {
+    refuse(mimeType.place, `expected "text/plain" or "application/json", got ${JSON.stringify(type.slice(0, 64))}`)
+  }
+  const asked = schema ?? (isPlain ? null : mimeType)
+  if (asked === null) return {}
+  if (tier === 'train') throw new Refusal(constrained(asked.place))
+  if (schema === null) return { response_format: { type: 'json_object' } }
+  const shape = jsonSchema(fieldsOf(schema.value, schema.place) && schema.value)
+  return { response_format: { type: 'json_schema', json_schema: { name: 'google_response', schema: shape } } }
+}
+
+/** From `responseFormat`, or from the three older fields. */
+function structureOf(config: Fields): Structure {
+  const place = placeOf(config, 'responseFormat')
+  for (const [index, entry] of listAt(config, 'responseFormat').entries()) {
+    const format = fieldsOf(entry, `${place}[${index}]`)
+    const written = objectAt(format, 'text')
+    if (written === null) refuse(format.place, 'only text can be served')
+    return { mimeType: written.members.get('mimeType') ?? null, schema: written.members.get('schema') ?? null }
+  }
+  return {
+    mimeType: config.members.get('responseMimeType') ?? null,
+    schema: config.members.get('responseJsonSchema') ?? config.members.get('responseSchema') ?? null,
+  }
+}
+
+function numberAt(fields: Fields, name: string, kind: Kind): number | null {
+  const value = valueAt(fields, name)
+  if (isAbsent(value)) return null
+  if (typeof value === 'number' && (kind === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value))) return value
+  const expected = kind === 'integer' ? 'an integer' : 'a number'
+  return refuse(placeOf(fields, name), `expected ${expected}, got ${typeof value === 'number' ? value : describe(value)}`)
+}

@@ -1,0 +1,79 @@
+// Which call a result answers: by id, else by name and order among the calls of the turn before.
+import type { Diagnostic } from '../../../contract/call.ts'
+import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
+import { note } from '../reading.ts'
+import type { Result } from './parts.ts'
+
+/** A result under the id of its call. */
+export type Paired = { readonly id: string; readonly text: string; readonly images: readonly ContentPart[] }
+
+export type Pairing = {
+  /** The calls of a turn, which the results after it answer. */
+  ask(calls: readonly ToolCall[]): void
+  /** The results between two turns, each call's once. */
+  answer(results: readonly Result[]): readonly Paired[]
+}
+
+type Answered = { readonly call: ToolCall; readonly first: string; text: string; images: readonly ContentPart[] }
+
+export function openPairing(diagnostics: Diagnostic[]): Pairing {
+  let open: ToolCall[] = []
+  /** What earlier turns' calls were answered, by their ids. */
+  const earlier = new Map<string, string>()
+  let orphans = 0
+
+  function take(result: Result): ToolCall | null {
+    const byId = open.findIndex((call) => call.id === result.id)
+    const index = byId === -1 ? open.findIndex((call) => call.function.name === result.name) : byId
+    return open.splice(index, index === -1 ? 0 : 1)[0] ?? null
+  }
+
+  /** A call without an open one left is answered again: some clients repeat a result, others give it in several pieces. */
+  function repeated(result: Result, answered: readonly Answered[]): Answered | null {
+    if (open.some((call) => call.id === result.id)) return null
+    const byId = answered.find(({ call }) => call.id === result.id)
+    if (byId !== undefined || open.some((call) => call.function.name === result.name)) return byId ?? null
+    return answered.findLast(({ call }) => call.function.name === result.name) ?? null
+  }
+
+  function answer(result: Result, answered: Answered[]): void {
+    const again = repeated(result, answered)
+    const told = JSON.stringify([result.text, result.images])
+    if (again?.first === told || (result.id !== null && earlier.get(result.id) === told)) {
+      note('block-dropped', `${result.place}: the result is there already`, diagnostics)
+      return
+    }
+    if (again !== null) {
+      note('block-joined', `${result.place}: the call has a result already`, diagnostics)
+      again.text += `\n${result.text}`
+      again.images = [...again.images, ...result.images]
+      return
+    }
+    const call = take(result) ?? orphan(result)
+    answered.push({ call, first: told, text: result.text, images: result.images })
+  }
+
+  /** Kept: a client that cut its history short still means the model to see it. */
+  function orphan(result: Result): ToolCall {
+    note('result-unpaired', `${result.place}: no call of the turn before has this id or name`, diagnostics)
+    const id = result.id ?? `result_${orphans}`
+    orphans += 1
+    return { id, type: 'function', function: { name: result.name ?? '', arguments: '{}' } }
+  }
+
+  return {
+    ask(calls) {
+      open = [...calls]
+    },
+    answer(results) {
+      const answered: Answered[] = []
+      for (const result of results) answer(result, answered)
+      for (const { call, first } of answered) earlier.set(call.id, first)
+      return answered.map(({ call, text, images }) => ({ id: call.id, text, images }))
+    },
+  }
+}
+
+export function resultMessage({ id, text }: Paired): ChatMessage {
+  return { role: 'tool', tool_call_id: id, content: text }
+}

@@ -1,0 +1,100 @@
+// The pivot → one GenerateContentResponse, and the parts of which its stream is made too.
+import type { FinishReason, Usage } from '../../../contract/call.ts'
+import type { ChatAnswer } from '../../chat.ts'
+import { isObject } from '../../json.ts'
+import { parsedArguments } from '../arguments.ts'
+import type { AnswerIdentity } from '../dialect.ts'
+import { signatureOf } from '../signature.ts'
+import type { GoogleWishes } from './generation.ts'
+
+export function writeGoogle(answer: ChatAnswer, identity: AnswerIdentity, wishes: GoogleWishes): string {
+  const parts = partsOf(answer, identity, wishes, (text) => (text === '' ? [] : [text]))
+  return JSON.stringify(responseOf(parts, identity, closing(answer, wishes)))
+}
+
+/** What comes with the last part only: agents take a finish reason for the end. */
+export type Closing = { readonly candidate: object; readonly usageMetadata: object }
+
+/** One response, of a whole answer or of a piece of it. */
+export function responseOf(parts: readonly object[], identity: AnswerIdentity, last: Closing | null): object {
+  return {
+    candidates: [{ content: { role: 'model', parts }, ...last?.candidate, index: 0 }],
+    ...(last === null ? {} : { usageMetadata: last.usageMetadata }),
+    modelVersion: identity.model,
+    responseId: identity.id,
+  }
+}
+
+/**
+ * Thoughts, text, calls, and never nothing: an answer without a part is asked for again by clients.
+ * The signature stands where Google puts it, on the first call, or else on the last part; when the text is cut, on every piece of it,
+ * because clients that join pieces keep the first one's or the last one's.
+ */
+export function partsOf(
+  answer: ChatAnswer,
+  identity: AnswerIdentity,
+  wishes: GoogleWishes,
+  cut: (text: string) => readonly string[],
+): readonly object[] {
+  const { reasoning_content: reasoning = '', content, tool_calls: calls = [] } = answer.message
+  const texts = cut(content ?? '')
+  const shown = calls.length === 0 && texts.length === 0 ? [''] : texts
+  const thoughtSignature = signatureOf(identity.id)
+  const signed = (isSigned: boolean): object => (isSigned ? { thoughtSignature } : {})
+  return [
+    ...(wishes.thoughts ? cut(reasoning).map((text) => ({ text, thought: true })) : []),
+    ...shown.map((text) => ({ text, ...signed(calls.length === 0) })),
+    ...calls.map(({ id, function: { name, arguments: args } }, index) => ({
+      functionCall: { id, name, args: parsedArguments(args) },
+      ...signed(index === 0),
+    })),
+  ]
+}
+
+export function closing(answer: ChatAnswer, wishes: GoogleWishes): Closing {
+  return {
+    candidate: { finishReason: finishOf(answer.finishReason), ...(wishes.logprobs ? logprobsOf(answer.logprobs) : {}) },
+    usageMetadata: usageOf(answer.usage),
+  }
+}
+
+function finishOf(reason: FinishReason): string {
+  switch (reason) {
+    case 'length':
+      return 'MAX_TOKENS'
+    case 'content_filter':
+      return 'SAFETY'
+    default:
+      return 'STOP'
+  }
+}
+
+function usageOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens }: Usage): object {
+  return {
+    promptTokenCount: promptTokens,
+    candidatesTokenCount: Math.max(0, completionTokens - (reasoningTokens ?? 0)),
+    totalTokenCount: promptTokens + completionTokens,
+    ...(reasoningTokens === null ? {} : { thoughtsTokenCount: reasoningTokens }),
+    ...(cachedTokens === null ? {} : { cachedContentTokenCount: cachedTokens }),
+  }
+}
+
+/** From the entries of OpenAI's `logprobs.content`. */
+function logprobsOf(entries: ChatAnswer['logprobs']): object {
+  if (entries === null || entries.length === 0) return {}
+  const chosen = entries.map(logprobOf)
+  return {
+    avgLogprobs: chosen.reduce((sum, { logProbability }) => sum + logProbability, 0) / chosen.length,
+    logprobsResult: {
+      chosenCandidates: chosen,
+      topCandidates: entries.map((entry) => ({
+        candidates: isObject(entry) && Array.isArray(entry.top_logprobs) ? entry.top_logprobs.map(logprobOf) : [],
+      })),
+    },
+  }
+}
+
+function logprobOf(entry: unknown): { readonly token: string; readonly logProbability: number } {
+  const { token, logprob } = isObject(entry) ? entry : {}
+  return { token: typeof token === 'string' ? token : '', logProbability: typeof logprob === 'number' ? logprob : 0 }
+}
