@@ -1,0 +1,171 @@
+// One item of a request's input, read: what was said, what a tool gave back, which tools it brings.
+import type { Diagnostic } from '../../../contract/call.ts'
+import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
+import { failure } from '../../failure.ts'
+import { describe, isObject, type JsonObject } from '../../json.ts'
+import { note } from '../notes.ts'
+import { isAbsent, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
+import { signedCall } from '../signature.ts'
+import { contentOf, isContentType, readPart, readParts, readShellOutput, readToolOutput, type ToolOutput, textOf } from './content.ts'
+import { callOfItem } from './item-ids.ts'
+import { shellArguments } from './shell.ts'
+import { engineName } from './tool-names.ts'
+import type { ToolSource } from './tools.ts'
+
+export type Piece =
+  /** Part of an assistant's turn; `origin` is the call whose answer it is, where the item says so. */
+  | { readonly type: 'said'; readonly origin: string | null; readonly what: Said; readonly place: string }
+  | { readonly type: 'result'; readonly of: string; readonly output: ToolOutput; readonly place: string }
+  | { readonly type: 'message'; readonly message: ChatMessage }
+  /** A part without a message around it. */
+  | { readonly type: 'part'; readonly part: ContentPart }
+  | { readonly type: 'tools'; readonly source: ToolSource }
+
+export type Said =
+  | { readonly type: 'reasoning'; readonly text: string }
+  | { readonly type: 'text'; readonly parts: readonly ContentPart[] }
+  | { readonly type: 'call'; readonly call: ToolCall; readonly itemId: string | null }
+
+/** Clients mark items with these for themselves. */
+const MARKS = ['type', 'id', 'status', 'phase', 'caller', 'async', 'created_by', 'metadata', 'internal_chat_message_metadata_passthrough']
+const fields = (...names: readonly string[]): ReadonlySet<string> => new Set([...MARKS, ...names])
+const MESSAGE_FIELDS = fields('role', 'content')
+const REASONING_FIELDS = fields('summary', 'content', 'encrypted_content')
+const FUNCTION_CALL_FIELDS = fields('call_id', 'name', 'namespace', 'arguments')
+const CUSTOM_CALL_FIELDS = fields('call_id', 'name', 'namespace', 'input')
+const ACTION_FIELDS = fields('call_id', 'action', 'environment')
+const SEARCH_FIELDS = fields('call_id', 'execution', 'arguments', 'tools')
+const OUTPUT_FIELDS = fields('call_id', 'output', 'name', 'namespace', 'max_output_length')
+const TOOLS_FIELDS = fields('role', 'tools')
+
+/** What the item tells, in order; nothing for an item that a chat engine cannot be told. */
+export function readItem(value: unknown, place: string, diagnostics: Diagnostic[]): readonly Piece[] {
+  const item = object(value, place)
+  const type = item.type ?? (isAbsent(item.role) ? 'item_reference' : 'message')
+  if (typeof type !== 'string') return refuse(`${place}.type`, `expected a string, got ${describe(type)}`)
+  if (isContentType(type)) return readPart(item, place, diagnostics).map((part) => ({ type: 'part', part }))
+  const known = (names: ReadonlySet<string>): void => noteDropped(item, names, place, diagnostics)
+  const said = (what: Said, signed: string | null = null): readonly Piece[] => [
+    { type: 'said', origin: signed ?? callOfItem(item.id), what, place },
+  ]
+  const called = (name: string, argumentsText: string): readonly Piece[] => {
+    const call: ToolCall = { id: calledId(item, place), type: 'function', function: { name, arguments: argumentsText } }
+    return said({ type: 'call', call, itemId: typeof item.id === 'string' ? item.id : null })
+  }
+  const gave = (output: ToolOutput): readonly Piece[] => [{ type: 'result', of: calledId(item, place), output, place }]
+
+  switch (type) {
+    case 'message': {
+      known(MESSAGE_FIELDS)
+      return readMessage(item, place, diagnostics, said)
+    }
+    case 'reasoning': {
+      known(REASONING_FIELDS)
+      const { encrypted_content: signature } = item
+      const signed = signedCall(signature)
+      if (signed === null && !isAbsent(signature)) note(diagnostics, 'signature-unknown', `${place}.encrypted_content`)
+      return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)
+    }
+    case 'function_call':
+      known(FUNCTION_CALL_FIELDS)
+      return called(nameOf(item, place), argumentsText(item.arguments, `${place}.arguments`))
+    case 'custom_tool_call':
+      known(CUSTOM_CALL_FIELDS)
+      return called(nameOf(item, place), JSON.stringify({ input: text(item.input, `${place}.input`, true) }))
+    case 'shell_call':
+    case 'local_shell_call':
+      known(ACTION_FIELDS)
+      return called(type === 'shell_call' ? 'shell' : 'local_shell', shellArguments(object(item.action, `${place}.action`)))
+    case 'tool_search_call':
+      known(SEARCH_FIELDS)
+      if (isAbsent(item.call_id)) break
+      return called('tool_search', argumentsText(item.arguments, `${place}.arguments`))
+    case 'function_call_output':
+    case 'custom_tool_call_output':
+    case 'local_shell_call_output':
+      known(OUTPUT_FIELDS)
+      return gave(readToolOutput(item.output, `${place}.output`, diagnostics))
+    case 'shell_call_output':
+      known(OUTPUT_FIELDS)
+      return gave(readShellOutput(item.output, `${place}.output`))
+    case 'tool_search_output': {
+      known(SEARCH_FIELDS)
+      const source: ToolSource = { value: item.tools, place: `${place}.tools` }
+      const found: readonly Piece[] = [{ type: 'tools', source }]
+      return isAbsent(item.call_id) ? found : [...found, ...gave({ text: foundNames(item.tools), images: [] })]
+    }
+    case 'additional_tools':
+      known(TOOLS_FIELDS)
+      return [{ type: 'tools', source: { value: item.tools, place: `${place}.tools` } }]
+    case 'item_reference':
+      return refuseReference(item, place)
+    case 'compaction':
+    case 'compaction_summary':
+    case 'compaction_trigger':
+    case 'context_compaction':
+      return refuse(place, `items of type ${type} are not served: let the client summarise its conversation itself`)
+    default:
+  }
+  note(diagnostics, 'block-dropped', `${place}: ${type}`)
+  return []
+}
+
+function readMessage(item: JsonObject, place: string, diagnostics: Diagnostic[], said: (what: Said) => readonly Piece[]): readonly Piece[] {
+  const { role, content } = item
+  switch (role) {
+    case 'assistant':
+      return said({ type: 'text', parts: isAbsent(content) ? [] : readParts(content, `${place}.content`, diagnostics) })
+    case 'system':
+    case 'developer':
+      return [{ type: 'message', message: { role: 'system', content: contentOf(readParts(content, `${place}.content`, diagnostics)) } }]
+    case 'user':
+      return [{ type: 'message', message: { role, content: contentOf(readParts(content, `${place}.content`, diagnostics)) } }]
+    default:
+      return refuse(`${place}.role`, `expected user, assistant, system or developer, got ${JSON.stringify(role) ?? 'nothing'}`)
+  }
+}
+
+/** The reasoning itself where the item holds it, else its summary. */
+function reasoningText(item: JsonObject, place: string, diagnostics: Diagnostic[]): string {
+  const read = (name: 'content' | 'summary'): string =>
+    isAbsent(item[name]) ? '' : textOf(readParts(item[name], `${place}.${name}`, diagnostics))
+  const content = read('content')
+  return content === '' ? read('summary') : content
+}
+
+function nameOf(item: JsonObject, place: string): string {
+  const namespace = isAbsent(item.namespace) ? null : text(item.namespace, `${place}.namespace`)
+  return engineName(namespace, text(item.name, `${place}.name`))
+}
+
+/** Kept as it is; a client that holds arguments as an object gets them printed. */
+function argumentsText(value: unknown, place: string): string {
+  if (isAbsent(value)) return ''
+  return isObject(value) ? JSON.stringify(value) : text(value, place, true)
+}
+
+/** Calls and outputs of the local shell may be known by the item's id alone. */
+function calledId(item: JsonObject, place: string): string {
+  return text(isAbsent(item.call_id) && typeof item.id === 'string' ? item.id : item.call_id, `${place}.call_id`)
+}
+
+/** What a search found, for the model: from now on these tools stand in its list. */
+function foundNames(tools: unknown): string {
+  const names = (Array.isArray(tools) ? tools : []).flatMap((tool: unknown) => {
+    if (!isObject(tool) || typeof tool.name !== 'string') return []
+    const { name } = tool
+    if (tool.type !== 'namespace' || !Array.isArray(tool.tools)) return [name]
+    return tool.tools.flatMap((member: unknown) =>
+      isObject(member) && typeof member.name === 'string' ? [engineName(name, member.name)] : [],
+    )
+  })
+  return names.length === 0 ? 'No tools were found.' : `These tools can now be called: ${names.join(', ')}`
+}
+
+function refuseReference(item: JsonObject, place: string): never {
+  const param = `${place}.id`
+  const named = typeof item.id === 'string' ? JSON.stringify(item.id.slice(0, 64)) : describe(item.id)
+  throw new Refusal(
+    failure('previous-response-unknown', `${param}: items are not stored here, and ${named} cannot be looked up`, { param }),
+  )
+}
