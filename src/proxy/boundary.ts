@@ -1,5 +1,5 @@
 // The model boundary as the rest of a gateway thread sees it: doors for sessions, one entry for requests.
-import type { CallRecord } from '../contract/call.ts'
+import type { CallRecord, EngineKind } from '../contract/call.ts'
 import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
 import type { SlabReference } from '../tokens/reference.ts'
 
@@ -75,21 +75,62 @@ export type ReplySink = {
   onClosed(listener: () => void): void
 }
 
-export type ReplicaView = {
+/** An inference server as this thread is to use it. */
+export type ReplicaConfig = {
   readonly id: ReplicaId
   readonly url: string
-  readonly state: 'up' | 'down' | 'paused' | 'unprobed'
+  readonly engine: EngineKind
+  /** This thread's share of the node-wide cap, for all its ranks together. */
+  readonly inFlight?: number
+  /** Calls that may wait for it on this thread, for all its ranks together. */
+  readonly line?: number
+  /** Ranks behind the one URL, each a replica of its own that is addressed by header; absent: the server places calls itself. */
+  readonly ranks?: number
+  /** A router of SGLang's: takes no call; its workers are replicas with these limits each. Absent: an engine. */
+  readonly router?: boolean
+}
+
+/** What a replica's proxy actor says of it. */
+export type ReplicaStatus = {
+  readonly id: ReplicaId
+  readonly url: string
+  /** `removing`: takes no call, and is gone when the last one has ended. */
+  readonly state: 'up' | 'down' | 'paused' | 'unprobed' | 'removing'
   readonly tier: 'train' | 'eval' | 'unknown'
   readonly inFlight: number
   readonly waiting: number
   readonly weightVersion: string | null
+  /** Why it is down, or of tier `eval`. */
   readonly detail: string | null
 }
+
+export type ReplicaView = ReplicaStatus & {
+  /** A `router` takes no call: its workers stand beside it, as `<its id>/<host:port>`. */
+  readonly role: 'engine' | 'router'
+  /** Data-parallel rank, when calls are placed by it. */
+  readonly rank: number | null
+  readonly maxInFlight: number
+  readonly logprobMode: 'raw' | 'processed' | 'unknown'
+  readonly maxModelLen: number | null
+}
+
+export type ReplicaChange =
+  | { readonly ok: true }
+  | {
+      readonly ok: false
+      /** `taken`: its id or its URL is another's; `unknown`: no such id; `part`: of another id; `full`: as many as there may be. */
+      readonly error: 'taken' | 'unknown' | 'part' | 'full' | 'closed'
+      readonly detail: string
+    }
 
 export type Boundary = {
   openDoor(options: DoorOptions): { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string }
   /** Serves one request to its end; never throws. */
   handle(call: IncomingCall, sink: ReplySink): Promise<void>
+  /** Serves from one more; it is probed first, as at the start. */
+  addReplica(config: ReplicaConfig): ReplicaChange
+  /** No new call goes there, whoever waits for it goes elsewhere at once, calls in flight end by themselves. */
+  removeReplica(id: ReplicaId): ReplicaChange
   replicas(): Promise<readonly ReplicaView[]>
   /** Refuses everything, cancels everything, settles everything. Idempotent. */
   close(): Promise<void>

@@ -8,7 +8,8 @@ import { type ChatAnswer, type ChatRequest, withToolCallIds } from './chat.ts'
 import type { CapturedTokens, EngineReply, Send } from './engines/engine.ts'
 import { type Failure, type FailureCode, failure } from './failure.ts'
 import type { JsonObject } from './json.ts'
-import type { Lease, Pool, PoolReplica } from './pool/pool.ts'
+import type { PoolReplica } from './pool/member.ts'
+import type { Lease, Pool } from './pool/pool.ts'
 import type { BoundarySettings } from './settings.ts'
 
 export type GenerationHost = {

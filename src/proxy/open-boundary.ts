@@ -1,12 +1,12 @@
 // The model boundary of one gateway thread: its doors, its pool, and the way of a request through them.
 import type { CallRecord, EngineKind } from '../contract/call.ts'
-import type { ReplicaId, SessionId } from '../contract/ids.ts'
+import type { SessionId } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Arena } from '../tokens/arena.ts'
 import { openAdmission } from './admission.ts'
 import { readBody } from './body.ts'
-import type { Boundary, IncomingCall, ReplySink } from './boundary.ts'
+import type { Boundary, IncomingCall, ReplicaConfig, ReplySink } from './boundary.ts'
 import { openCapture } from './capture.ts'
 import { credentials, type Detected, detect, headerOf, type Route } from './detect.ts'
 import type { Dialect, ModelEntry } from './dialects/dialect.ts'
@@ -20,23 +20,15 @@ import { answerTurn, type Exchange, sendReply } from './exchange.ts'
 import { type Failure, failure } from './failure.ts'
 import { openKeyRing } from './keys.ts'
 import { openPool } from './pool/pool.ts'
+import { openReplicaSet } from './pool/replica-set.ts'
 import { openRecall } from './recall.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
 import { estimateTokens } from './token-estimate.ts'
 
-export type ReplicaConfig = {
-  readonly id: ReplicaId
-  readonly url: string
-  readonly engine: EngineKind
-  /** This thread's share of the node-wide cap. */
-  readonly inFlight?: number
-  /** Calls that may wait for this replica on this thread. */
-  readonly line?: number
-}
-
 export type BoundaryOptions = {
   readonly kernel: Kernel
   readonly arena: Arena
+  /** What it begins with; no two may call the same server. */
   readonly replicas: readonly ReplicaConfig[]
   /** The name under which the engines serve the policy; every requested name is mapped to it. Empty: the engine's only model. */
   readonly model: string
@@ -58,21 +50,26 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   const { kernel, arena, model } = options
   const settings = { ...DEFAULT_SETTINGS, ...options.settings }
   const report = options.log ?? (() => {})
-  const transport = options.transport ?? undiciTransport
   const pool = openPool({
     kernel,
     model,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
     onServing: options.onServing ?? (() => {}),
-    replicas: options.replicas.map(({ id, url, engine, inFlight, line }) => ({
-      id,
-      url,
-      engine: ENGINES[engine],
-      connection: transport(url, settings.maxResponseBytes),
-      limits: { ...settings.replica, inFlight: inFlight ?? settings.replica.inFlight, line: line ?? settings.replica.line },
-    })),
   })
+  const replicas = openReplicaSet({
+    kernel,
+    pool,
+    transport: options.transport ?? undiciTransport,
+    maxResponseBytes: settings.maxResponseBytes,
+    engineOf: ({ engine }) => ENGINES[engine],
+    limits: settings.replica,
+    routerReadMs: settings.routerReadMs,
+  })
+  for (const config of options.replicas) {
+    const added = replicas.add(config)
+    if (!added.ok) throw new Error(`replica ${config.id}: ${added.detail}`)
+  }
   const host: DoorHost = {
     kernel,
     pool,
@@ -184,9 +181,9 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   }
 
   async function health(): Promise<object> {
-    const views = await pool.views()
-    const up = views.filter((view) => view.state === 'up').length
-    return { status: 'ok', service: 'polar-gateway', replicas: { total: options.replicas.length, up } }
+    const engines = (await pool.views()).filter(({ state }) => state !== 'removing')
+    const up = engines.filter(({ state }) => state === 'up').length
+    return { status: 'ok', service: 'polar-gateway', replicas: { total: engines.length, up } }
   }
 
   function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {
@@ -237,11 +234,13 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         sink.destroy()
       }
     },
-    replicas: () => pool.views(),
+    addReplica: (config) => replicas.add(config),
+    removeReplica: (id) => replicas.remove(id),
+    replicas: () => replicas.views(),
     async close() {
       isClosed = true
       await Promise.all([...doors.values()].map((door) => door.seal()))
-      await pool.close()
+      await replicas.close()
     },
   }
 }

@@ -22,6 +22,8 @@ export type BoundarySettings = {
   readonly replica: ReplicaLimits
   readonly acquireDeadlineMs: number
   readonly probeDeadlineMs: number
+  /** How often a router is asked for its workers, and how long it may take to say. */
+  readonly routerReadMs: { readonly every: number; readonly deadline: number }
   readonly engineDeadlineMs: number
   /** Sends to an unreachable replica, and generations the engine aborted, are each repeated at most this often. */
   readonly maxRepeats: number
@@ -44,6 +46,7 @@ export const DEFAULT_SETTINGS: BoundarySettings = {
   replica: { inFlight: 256, line: 512, downAfter: 3, probeBackoffMs: { first: 500, longest: 30_000 } },
   acquireDeadlineMs: 600_000,
   probeDeadlineMs: 60_000,
+  routerReadMs: { every: 5_000, deadline: 10_000 },
   engineDeadlineMs: 3_600_000,
   maxRepeats: 2,
   repeatDelayMs: 250,

@@ -5,7 +5,7 @@ import { replicaId, sessionId } from '../../src/contract/ids.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import type { ProbeResult } from '../../src/proxy/engines/probe.ts'
 import type { Acquired } from '../../src/proxy/pool/protocol.ts'
-import { openReplica, type ReplicaEffect, type ReplicaMessage, type ReplicaState, step, viewOf } from '../../src/proxy/pool/state.ts'
+import { openReplica, type ReplicaEffect, type ReplicaMessage, type ReplicaState, statusOf, step } from '../../src/proxy/pool/state.ts'
 
 const LIMITS = { inFlight: 3, line: 2, downAfter: 2, probeBackoffMs: { first: 500, longest: 4_000 } }
 const ask = (id: number) => ({ thread: threadId('t'), incarnation: 1, ask: id })
@@ -117,7 +117,7 @@ describe('whatever happens', () => {
           const waiting = state.waiting.map(({ ticket }) => ticket)
           expect([...asked].filter((ticket) => !driver.answers.has(ticket))).toEqual(waiting)
           // Nobody waits for a place that is free.
-          const view = viewOf(state)
+          const view = statusOf(state)
           if (view.state === 'up' && waiting.length > 0) expect(view.inFlight).toBe(LIMITS.inFlight)
           if (view.state === 'down') expect(waiting).toEqual([])
         }
@@ -140,11 +140,11 @@ describe('a replica', () => {
     driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
     const tickets = Array.from({ length: 6 }, () => driver.acquire())
     expect(driver.answers.get(6)).toMatchObject({ type: 'refused', reason: 'full', retryAfterMs: 2_000 })
-    expect(viewOf(driver.state())).toMatchObject({ inFlight: 3, waiting: 2 })
+    expect(statusOf(driver.state())).toMatchObject({ inFlight: 3, waiting: 2 })
     driver.send({ type: 'release', lease: driver.lease(tickets[1] ?? 0), outcome: 'ok', weightVersion: 'w9' })
     expect(driver.answers.get(4)?.type).toBe('granted')
     expect(driver.answers.has(5)).toBe(false)
-    expect(viewOf(driver.state()).weightVersion).toBe('w9')
+    expect(statusOf(driver.state()).weightVersion).toBe('w9')
   })
 
   it('goes down only after consecutive misses, sends its line away, and comes back by a probe', () => {
@@ -155,11 +155,11 @@ describe('a replica', () => {
     miss(driver.acquire())
     driver.send({ type: 'release', lease: driver.lease(driver.acquire()), outcome: 'failed', weightVersion: null })
     miss(driver.acquire())
-    expect(viewOf(driver.state()).state).toBe('up')
+    expect(statusOf(driver.state()).state).toBe('up')
     const [dying] = [driver.acquire(), driver.acquire(), driver.acquire()]
     const line = driver.acquire()
     miss(dying ?? 0)
-    expect(viewOf(driver.state()).state).toBe('down')
+    expect(statusOf(driver.state()).state).toBe('down')
     // The place that became free was not given out by a replica that is down.
     expect(driver.answers.get(line)).toMatchObject({ type: 'refused', reason: 'down', retryAfterMs: 500 })
     expect(driver.answers.get(driver.acquire())).toMatchObject({ reason: 'down' })
@@ -172,7 +172,7 @@ describe('a replica', () => {
     driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
     const lease = driver.lease(driver.acquire())
     for (let round = 0; round < 3; round += 1) driver.send({ type: 'release', lease, outcome: 'unreachable', weightVersion: null })
-    expect(viewOf(driver.state()).state).toBe('up')
+    expect(statusOf(driver.state()).state).toBe('up')
   })
 
   it('is probed again ever more rarely, up to a limit', () => {
@@ -189,7 +189,7 @@ describe('a replica', () => {
     driver.send({ type: 'pause' })
     const held = driver.acquire()
     for (const ticket of early) driver.send({ type: 'release', lease: driver.lease(ticket), outcome: 'unreachable', weightVersion: null })
-    expect([driver.answers.has(held), viewOf(driver.state()).state]).toEqual([false, 'paused'])
+    expect([driver.answers.has(held), statusOf(driver.state()).state]).toEqual([false, 'paused'])
     const before = driver.effects.length
     driver.send({ type: 'probe-due' })
     expect(driver.effects.slice(before)).toEqual([])

@@ -18,6 +18,8 @@ async function serve(handle: Handler, maxBodyBytes?: number): Promise<number> {
   const boundary: Boundary = {
     openDoor: () => ({ ok: false, error: 'none here' }),
     handle,
+    addReplica: () => ({ ok: true }),
+    removeReplica: () => ({ ok: true }),
     replicas: async () => [],
     close: async () => {},
   }
@@ -239,6 +241,8 @@ it('says so when its port is taken', async () => {
   const boundary: Boundary = {
     openDoor: () => ({ ok: false, error: '' }),
     handle: async () => {},
+    addReplica: () => ({ ok: true }),
+    removeReplica: () => ({ ok: true }),
     replicas: async () => [],
     close: async () => {},
   }

@@ -3,7 +3,7 @@ import type { ReplicaId } from '../../contract/ids.ts'
 import type { ActorSpec } from '../../kernel/actor.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { ProbeResult } from '../engines/probe.ts'
-import { openReplica, type ReplicaEffect, type ReplicaLimits, type ReplicaMessage, step } from './state.ts'
+import { isServing, openReplica, type ReplicaEffect, type ReplicaLimits, type ReplicaMessage, step } from './state.ts'
 
 export type ReplicaOptions = {
   readonly id: ReplicaId
@@ -34,7 +34,7 @@ export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage>
             context.reply(effect.ask, effect.acquired)
             return
           case 'show':
-            context.reply(effect.ask, effect.view)
+            context.reply(effect.ask, effect.status)
             return
           case 'probe':
             context.pipe(options.probe, (result) => ({ type: 'probed', result }))
@@ -54,9 +54,9 @@ export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage>
           const [next, effects] = step(state, message)
           state = next
           for (const effect of effects) run(effect)
-          const isServing = state.health.phase === 'up' || state.isPaused
-          if (isServing !== wasServing) options.onServing(isServing)
-          wasServing = isServing
+          const serves = isServing(state)
+          if (serves !== wasServing) options.onServing(serves)
+          wasServing = serves
         },
       }
     },

@@ -1,24 +1,12 @@
 // Which replica serves a call: the one its session is pinned to, else the least loaded, else whoever has room.
 import type { ReplicaId, SessionId } from '../../contract/ids.ts'
 import type { Address } from '../../kernel/address.ts'
-import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaView } from '../boundary.ts'
 import type { Countable } from '../chat.ts'
-import type { Engine } from '../engines/engine.ts'
-import { type ProbeResult, probe } from '../engines/probe.ts'
-import type { Connection } from '../engines/transport.ts'
 import { type Failure, failure } from '../failure.ts'
-import { replicaActor } from './actor.ts'
+import { failureOf, nextOf, type Refusal } from './choice.ts'
+import { type Member, type MemberOptions, openMember, type PoolReplica, viewOf } from './member.ts'
 import type { Acquired, ReplicaCommand } from './protocol.ts'
-import type { ReplicaLimits } from './state.ts'
-
-export type PoolReplica = {
-  readonly id: ReplicaId
-  readonly url: string
-  readonly engine: Engine
-  readonly connection: Connection
-  readonly limits: ReplicaLimits
-}
 
 export type Lease = {
   readonly replica: PoolReplica
@@ -29,24 +17,29 @@ export type Lease = {
 
 type Acquisition = { readonly ok: true; readonly lease: Lease } | { readonly ok: false; readonly failure: Failure }
 
-export type PoolOptions = {
-  readonly kernel: Kernel
-  readonly replicas: readonly PoolReplica[]
-  readonly model: string
+export type PoolOptions = MemberOptions & {
   /** How long a call may wait in a replica's line. */
   readonly acquireDeadlineMs: number
-  readonly probeDeadlineMs: number
   /** Told when the first replica begins to serve and when the last one has ceased. */
   readonly onServing: (isServing: boolean) => void
 }
 
+/** A replica's place in the pool. */
+export type Membership = {
+  /** No call comes to it any more. Resolves when its last call has ended and its connection is closed. Idempotent. */
+  leave(): Promise<void>
+}
+
 export type Pool = {
+  /** The pool owns the connection from now on. */
+  join(replica: PoolReplica): Membership
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
   /** Length of the prompt by the tokenizer of the session's replica, or of any that serves; null when none says. */
   countTokens(session: SessionId, countable: Countable): Promise<number | null>
   /** Forgets which replica holds the session's prefix cache. */
   unpin(session: SessionId): void
+  /** Of those that leave too, until they are gone. */
   views(): Promise<readonly ReplicaView[]>
   /** The name of the served model: as configured, or as the first probed replica has it; empty until then. */
   modelName(): string
@@ -55,86 +48,74 @@ export type Pool = {
   close(): Promise<void>
 }
 
-const VIEW_DEADLINE_MS = 1_000
 const REDELIVERY_MS = 5
 /** A count is a convenience: a slow one is no reason to keep a client waiting. */
 const COUNT_DEADLINE_MS = 10_000
 
-type Member = {
-  readonly replica: PoolReplica
-  readonly address: Address<ReplicaCommand>
-  /** Calls of this thread that hold or await a place. */
-  outstanding: number
-  sessions: number
-  /** What the last probe found. */
-  readonly facts: ProbedFacts
-}
-
-type ProbedFacts = { model: string; maxModelLen: number | null }
-
-type Refusal = Extract<Acquired, { type: 'refused' }> & { readonly by: Member }
-
 export function openPool(options: PoolOptions): Pool {
-  const { kernel, model, acquireDeadlineMs, probeDeadlineMs } = options
-  let serving = 0
-  const members = options.replicas.map(join)
+  const { kernel, model, acquireDeadlineMs } = options
+  /** In the order in which they joined. */
+  const members = new Set<Member>()
+  const leaving = new Set<Member>()
   const pins = new Map<SessionId, Member>()
+  let serving = 0
   let nextTicket = 1
-  let isClosed = false
 
-  function join(replica: PoolReplica): Member {
-    const facts: ProbedFacts = { model, maxModelLen: null }
-    const address = kernel.spawn(
-      replicaActor({
-        id: replica.id,
-        url: replica.url,
-        limits: replica.limits,
-        probe: () => probeWithin(replica, facts),
-        onServing: count,
-      }),
-    )
-    return { replica, facts, address, outstanding: 0, sessions: 0 }
+  function join(replica: PoolReplica): Membership {
+    const member = openMember(options, replica, serves)
+    members.add(member)
+    return { leave: () => leave(member) }
   }
 
-  function count(isServing: boolean): void {
+  function leave(member: Member): Promise<void> {
+    if (member.phase !== 'joined') return member.gone.promise
+    serves(member, false)
+    member.phase = 'leaving'
+    members.delete(member)
+    leaving.add(member)
+    for (const [session, pinned] of pins) if (pinned === member) pins.delete(session)
+    deliver(member.address, { type: 'remove' })
+    endIfIdle(member)
+    return member.gone.promise
+  }
+
+  function endIfIdle(member: Member): void {
+    if (member.phase === 'leaving' && member.outstanding === 0) end(member)
+  }
+
+  function end(member: Member): void {
+    if (member.phase === 'gone') return
+    member.phase = 'gone'
+    members.delete(member)
+    leaving.delete(member)
+    member.stop.abort()
+    kernel.stop(member.address)
+    member.gone.resolve(member.replica.connection.close())
+  }
+
+  function serves(member: Member, isServing: boolean): void {
+    if (member.phase !== 'joined' || member.isServing === isServing) return
+    member.isServing = isServing
     serving += isServing ? 1 : -1
     if (isServing ? serving === 1 : serving === 0) options.onServing(isServing)
+    if (isServing) relieveOthers(member)
   }
 
-  async function probeWithin(replica: PoolReplica, facts: ProbedFacts): Promise<ProbeResult> {
-    const abort = new AbortController()
-    const timer = kernel.scheduler.after(probeDeadlineMs, () => abort.abort())
-    try {
-      const result = await probe(replica.engine, replica.connection, model, abort.signal)
-      if (result.type === 'serving') {
-        facts.maxModelLen = result.maxModelLen
-        facts.model = result.model
-      }
-      return result
-    } finally {
-      timer.cancel()
+  /** Its free places are offered to those who wait elsewhere, the longest lines first. */
+  function relieveOthers(newcomer: Member): void {
+    let room = newcomer.replica.limits.inFlight - newcomer.outstanding
+    const waitingAt = (member: Member): number => member.outstanding - member.replica.limits.inFlight
+    for (const member of [...members].filter((other) => waitingAt(other) > 0).sort((a, b) => waitingAt(b) - waitingAt(a))) {
+      const count = Math.min(room, waitingAt(member))
+      if (count <= 0) return
+      room -= count
+      deliver(member.address, { type: 'relieve', count, tier: newcomer.facts.tier })
     }
   }
 
   /** A lease that is not given back would shrink the replica for ever, so a full mailbox is tried again. */
   function deliver(to: Address<ReplicaCommand>, command: ReplicaCommand): void {
     if (kernel.tell(to, command) === 'full') kernel.scheduler.after(REDELIVERY_MS, () => deliver(to, command))
-  }
-
-  function candidates(session: SessionId, avoid: ReadonlySet<ReplicaId>): readonly Member[] {
-    const pinned = pins.get(session)
-    const rank = (member: Member): readonly number[] => [
-      avoid.has(member.replica.id) ? 1 : 0,
-      // A free replica beats waiting for the warm one; among free or among busy ones the warm one wins.
-      member.outstanding < member.replica.limits.inFlight ? 0 : 1,
-      member === pinned ? 0 : 1,
-      member.outstanding,
-      member.sessions,
-    ]
-    return members
-      .map((member) => ({ member, rank: rank(member) }))
-      .sort((a, b) => compareRanks(a.rank, b.rank))
-      .map(({ member }) => member)
   }
 
   async function tryMember(member: Member, session: SessionId, tier: 'train' | 'eval', signal: AbortSignal): Promise<Acquired> {
@@ -154,6 +135,11 @@ export function openPool(options: PoolOptions): Pool {
     return { type: 'refused', reason: answer.error === 'stopped' ? 'down' : 'full', retryAfterMs: 1_000, detail }
   }
 
+  function giveBack(member: Member): void {
+    member.outstanding -= 1
+    endIfIdle(member)
+  }
+
   function leaseOf(member: Member, lease: number): Lease {
     let isHeld = true
     return {
@@ -162,14 +148,15 @@ export function openPool(options: PoolOptions): Pool {
       release(outcome, weightVersion) {
         if (!isHeld) return
         isHeld = false
-        member.outstanding -= 1
         deliver(member.address, { type: 'release', lease, outcome, weightVersion })
+        giveBack(member)
       },
     }
   }
 
   function pin(session: SessionId, member: Member): void {
     unpin(session)
+    if (member.phase !== 'joined') return
     pins.set(session, member)
     member.sessions += 1
   }
@@ -182,27 +169,40 @@ export function openPool(options: PoolOptions): Pool {
   }
 
   return {
+    join,
     async acquire(session, tier, avoid, signal) {
       const refusals: Refusal[] = []
-      for (const member of candidates(session, avoid)) {
-        if (signal.aborted) break
+      const asked = new Set<Member>()
+      /** Those that sent this call away for longer than until a place becomes free. */
+      const lost = new Set<Member>()
+      for (;;) {
+        const member = signal.aborted ? null : nextOf(members, asked, pins.get(session), avoid)
+        if (member === null) break
+        asked.add(member)
         member.outstanding += 1
         const acquired = await tryMember(member, session, tier, signal)
-        if (acquired.type === 'granted' && !signal.aborted) {
+        if (acquired.type === 'granted') {
+          const lease = leaseOf(member, acquired.lease)
+          if (signal.aborted) {
+            lease.release('cancelled', null)
+            break
+          }
           const pinned = pins.get(session)
           // A full replica keeps its sessions: their prefixes are still warm there.
-          if (pinned === undefined || refusals.some(({ by, reason }) => by === pinned && reason !== 'full')) pin(session, member)
-          return { ok: true, lease: leaseOf(member, acquired.lease) }
+          if (pinned === undefined || lost.has(pinned) || !pinned.isServing) pin(session, member)
+          return { ok: true, lease }
         }
-        if (acquired.type === 'granted') leaseOf(member, acquired.lease).release('cancelled', null)
-        else member.outstanding -= 1
-        if (acquired.type === 'refused') refusals.push({ ...acquired, by: member })
+        giveBack(member)
+        if (acquired.reason !== 'full') lost.add(member)
+        // Whoever was sent to a newcomer may come back, should others have been quicker.
+        if (acquired.reason === 'moved') asked.delete(member)
+        else if (acquired.reason !== 'removed') refusals.push(acquired)
       }
-      return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : refusalOf(refusals) }
+      return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : failureOf(refusals) }
     },
     unpin,
     async countTokens(session, countable) {
-      const member = pins.get(session) ?? members.find(({ facts }) => facts.model !== '')
+      const member = pins.get(session) ?? [...members].find(({ facts }) => facts.model !== '')
       if (member === undefined) return null
       const abort = new AbortController()
       const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
@@ -212,47 +212,18 @@ export function openPool(options: PoolOptions): Pool {
       return tokens
     },
     async views() {
-      const answers = await Promise.all(
-        members.map(({ address }) =>
-          kernel.ask<ReplicaCommand, ReplicaView>(address, (ask) => ({ type: 'read-replica', ask }), VIEW_DEADLINE_MS),
-        ),
-      )
-      return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
+      const views = await Promise.all([...members, ...leaving].map((member) => viewOf(kernel, member)))
+      return views.filter((view) => view !== null)
     },
-    modelName: () => members.find((member) => member.facts.model !== '')?.facts.model ?? '',
+    modelName: () => [...members].find((member) => member.facts.model !== '')?.facts.model ?? model,
     maxModelLen() {
-      const known = members.flatMap(({ facts }) => (facts.maxModelLen === null ? [] : [facts.maxModelLen]))
+      const known = [...members].flatMap(({ facts }) => (facts.maxModelLen === null ? [] : [facts.maxModelLen]))
       return known.length === 0 ? null : Math.max(...known)
     },
     async close() {
-      if (isClosed) return
-      isClosed = true
-      for (const { address } of members) kernel.stop(address)
-      await Promise.all(members.map(({ replica }) => replica.connection.close()))
+      const open = [...members, ...leaving]
+      for (const member of open) end(member)
+      await Promise.all(open.map((member) => member.gone.promise))
     },
   }
-}
-
-/** What the caller is told when nobody served it: waiting helps when somebody is merely busy. */
-function refusalOf(refusals: readonly Refusal[]): Failure {
-  const busy = refusals.filter(({ reason }) => reason === 'full' || reason === 'paused')
-  if (busy.length > 0) return failure('overloaded', 'every inference server is busy; try again later', { retryAfterMs: soonest(busy) })
-  const down = refusals.filter(({ reason }) => reason === 'down')
-  if (down.length > 0)
-    return failure('engine-unreachable', 'no inference server can be reached; try again later', { retryAfterMs: soonest(down) })
-  const [first] = refusals
-  if (first === undefined) return failure('engine-unreachable', 'no inference server is configured')
-  return failure('not-trainable', first.detail)
-}
-
-function soonest(refusals: readonly Refusal[]): number {
-  return Math.min(...refusals.map(({ retryAfterMs }) => retryAfterMs))
-}
-
-function compareRanks(a: readonly number[], b: readonly number[]): number {
-  for (const [index, value] of a.entries()) {
-    const difference = value - (b[index] ?? 0)
-    if (difference !== 0) return difference
-  }
-  return 0
 }

@@ -1,13 +1,14 @@
 // One inference replica as seen by one gateway thread: who is in flight, who waits, whether it is healthy.
 import type { SessionId } from '../../contract/ids.ts'
 import type { Ask } from '../../kernel/ask.ts'
-import type { ReplicaView } from '../boundary.ts'
+import type { ReplicaStatus } from '../boundary.ts'
 
 export type Acquired =
   | { readonly type: 'granted'; readonly lease: number }
   | {
       readonly type: 'refused'
-      readonly reason: 'full' | 'down' | 'paused' | 'not-trainable'
+      /** `removed`: it will never serve again; `moved`: another replica has room for this caller now. */
+      readonly reason: 'full' | 'down' | 'paused' | 'not-trainable' | 'removed' | 'moved'
       readonly retryAfterMs: number
       readonly detail: string
     }
@@ -30,6 +31,10 @@ export type ReplicaCommand =
       /** As the answer stated it; null when it did not. */
       readonly weightVersion: string | null
     }
+  /** Another replica of this tier has `count` free places: the first in line that it may serve go there. */
+  | { readonly type: 'relieve'; readonly count: number; readonly tier: 'train' | 'eval' }
+  /** Grants nothing from now on, and sends away whoever waits; calls in flight keep their places. */
+  | { readonly type: 'remove' }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
-  | { readonly type: 'read-replica'; readonly ask: Ask<ReplicaView> }
+  | { readonly type: 'read-replica'; readonly ask: Ask<ReplicaStatus> }

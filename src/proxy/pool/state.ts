@@ -1,9 +1,9 @@
-// One replica's leases, waiting line, health and pause. Pure; actor.ts runs the effects.
+// One replica's leases, waiting line, health, pause and removal. Pure; actor.ts runs the effects.
 import type { ReplicaId } from '../../contract/ids.ts'
 import type { Settled } from '../../kernel/actor.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { ReplicaView } from '../boundary.ts'
+import type { ReplicaStatus } from '../boundary.ts'
 import type { ProbeResult } from '../engines/probe.ts'
 import type { Acquired, ReplicaCommand } from './protocol.ts'
 
@@ -30,6 +30,7 @@ export type ReplicaState = {
   readonly limits: ReplicaLimits
   readonly health: Health
   readonly isPaused: boolean
+  readonly isRemoved: boolean
   readonly weightVersion: string | null
   /** Ticket by lease. */
   readonly leases: ReadonlyMap<number, number>
@@ -43,7 +44,7 @@ export type ReplicaMessage = ReplicaCommand | ReplicaSignal
 
 export type ReplicaEffect =
   | { readonly type: 'answer'; readonly ask: Ask<Acquired>; readonly acquired: Acquired }
-  | { readonly type: 'show'; readonly ask: Ask<ReplicaView>; readonly view: ReplicaView }
+  | { readonly type: 'show'; readonly ask: Ask<ReplicaStatus>; readonly status: ReplicaStatus }
   | { readonly type: 'probe' }
   /** Before jitter. */
   | { readonly type: 'probe-after'; readonly delayMs: number }
@@ -60,6 +61,7 @@ export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits): 
     limits,
     health: { phase: 'unprobed' },
     isPaused: false,
+    isRemoved: false,
     weightVersion: null,
     leases: new Map(),
     waiting: [],
@@ -76,14 +78,18 @@ export function step(state: ReplicaState, message: ReplicaMessage): Step {
       return withdraw(state, message.ticket)
     case 'release':
       return release(state, message)
+    case 'relieve':
+      return relieve(state, message.count, message.tier)
+    case 'remove':
+      return grantWaiting({ ...state, isRemoved: true })
     case 'pause':
       return [{ ...state, isPaused: true }, []]
     case 'resume':
       return grantWaiting({ ...state, isPaused: false })
     case 'read-replica':
-      return [state, [{ type: 'show', ask: message.ask, view: viewOf(state) }]]
+      return [state, [{ type: 'show', ask: message.ask, status: statusOf(state) }]]
     case 'probe-due':
-      if (state.health.phase === 'up') return [state, []]
+      if (state.health.phase === 'up' || state.isRemoved) return [state, []]
       // A sleeping engine is not unhealthy; it is asked again when it may answer.
       return [state, [state.isPaused ? { type: 'probe-after', delayMs: state.limits.probeBackoffMs.first } : { type: 'probe' }]]
     case 'probed':
@@ -93,12 +99,16 @@ export function step(state: ReplicaState, message: ReplicaMessage): Step {
   }
 }
 
-export function viewOf(state: ReplicaState): ReplicaView {
+export function isServing(state: ReplicaState): boolean {
+  return !state.isRemoved && (state.health.phase === 'up' || state.isPaused)
+}
+
+export function statusOf(state: ReplicaState): ReplicaStatus {
   const { health } = state
   return {
     id: state.id,
     url: state.url,
-    state: state.isPaused ? 'paused' : health.phase,
+    state: state.isRemoved ? 'removing' : state.isPaused ? 'paused' : health.phase,
     tier: health.phase === 'up' ? health.tier : 'unknown',
     inFlight: state.leases.size,
     waiting: state.waiting.length,
@@ -121,12 +131,13 @@ function acquire(state: ReplicaState, waiter: Waiter): Step {
 }
 
 function canGrant(state: ReplicaState): boolean {
-  return state.health.phase === 'up' && !state.isPaused && state.leases.size < state.limits.inFlight
+  return !state.isRemoved && state.health.phase === 'up' && !state.isPaused && state.leases.size < state.limits.inFlight
 }
 
 /** Why this replica will not serve this caller however long it waits. */
 function refusalOf(state: ReplicaState, waiter: Waiter): Acquired | null {
   const { health } = state
+  if (state.isRemoved) return { type: 'refused', reason: 'removed', retryAfterMs: 0, detail: `replica ${state.id} is removed` }
   if (health.phase === 'down') {
     const retryAfterMs = backoffMs(state.limits, health.failures)
     return { type: 'refused', reason: 'down', retryAfterMs, detail: `replica ${state.id} is down: ${health.detail}` }
@@ -158,6 +169,15 @@ function grantWaiting(state: ReplicaState): Step {
   return [{ ...state, leases, waiting, nextLease }, effects]
 }
 
+function relieve(state: ReplicaState, count: number, tier: 'train' | 'eval'): Step {
+  const leaving = state.waiting.filter((waiter) => tier === 'train' || waiter.tier === 'eval').slice(0, count)
+  const acquired: Acquired = { type: 'refused', reason: 'moved', retryAfterMs: 0, detail: 'another replica has room' }
+  return [
+    { ...state, waiting: state.waiting.filter((waiter) => !leaving.includes(waiter)) },
+    leaving.map(({ ask }) => ({ type: 'answer', ask, acquired })),
+  ]
+}
+
 function withdraw(state: ReplicaState, ticket: number): Step {
   const left = state.waiting.find((waiter) => waiter.ticket === ticket)
   if (left !== undefined) {
@@ -177,7 +197,7 @@ function release(state: ReplicaState, message: Extract<ReplicaCommand, { type: '
     weightVersion: message.weightVersion ?? state.weightVersion,
   }
   const { health } = freed
-  if (health.phase !== 'up' || message.outcome === 'cancelled' || (message.outcome === 'unreachable' && freed.isPaused))
+  if (freed.isRemoved || health.phase !== 'up' || message.outcome === 'cancelled' || (message.outcome === 'unreachable' && freed.isPaused))
     return grantWaiting(freed)
   if (message.outcome !== 'unreachable') return grantWaiting({ ...freed, health: { ...health, missed: 0 } })
   const missed = health.missed + 1
@@ -186,7 +206,7 @@ function release(state: ReplicaState, message: Extract<ReplicaCommand, { type: '
 }
 
 function probed(state: ReplicaState, result: Settled<ProbeResult>): Step {
-  if (state.health.phase === 'up') return [state, []]
+  if (state.health.phase === 'up' || state.isRemoved) return [state, []]
   const failures = state.health.phase === 'down' ? state.health.failures + 1 : 1
   if (!result.ok) return goDown(state, result.error.message, failures)
   if (result.value.type === 'unusable') return goDown(state, result.value.detail, failures)

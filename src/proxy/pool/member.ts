@@ -1,0 +1,114 @@
+// One replica in the pool: its proxy actor, what its probe found, and how many calls and sessions use it.
+import type { ReplicaId } from '../../contract/ids.ts'
+import type { Address } from '../../kernel/address.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { ReplicaStatus, ReplicaView } from '../boundary.ts'
+import type { Engine } from '../engines/engine.ts'
+import { type ProbeResult, probe } from '../engines/probe.ts'
+import type { Connection } from '../engines/transport.ts'
+import { replicaActor } from './actor.ts'
+import type { ReplicaCommand } from './protocol.ts'
+import type { ReplicaLimits } from './state.ts'
+
+export type PoolReplica = {
+  readonly id: ReplicaId
+  readonly url: string
+  /** Data-parallel rank, when its connection addresses one. */
+  readonly rank: number | null
+  readonly engine: Engine
+  readonly connection: Connection
+  readonly limits: ReplicaLimits
+}
+
+export type ProbedFacts = { model: string; maxModelLen: number | null; tier: 'train' | 'eval' }
+
+export type Member = {
+  readonly replica: PoolReplica
+  readonly address: Address<ReplicaCommand>
+  /** What the last probe found. */
+  readonly facts: ProbedFacts
+  /** Aborts what is asked of it on no call's behalf. */
+  readonly stop: AbortController
+  readonly gone: PromiseWithResolvers<void>
+  phase: 'joined' | 'leaving' | 'gone'
+  isServing: boolean
+  /** Calls of this thread that hold or await a place. */
+  outstanding: number
+  /** Sessions whose prefixes it holds. */
+  sessions: number
+}
+
+export type MemberOptions = {
+  readonly kernel: Kernel
+  /** The configured name of the policy; empty: what the engine lists first. */
+  readonly model: string
+  readonly probeDeadlineMs: number
+}
+
+const VIEW_DEADLINE_MS = 1_000
+
+/** Its first probe has begun when this returns. */
+export function openMember(options: MemberOptions, replica: PoolReplica, onServing: (member: Member, isServing: boolean) => void): Member {
+  const { kernel } = options
+  const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval' }
+  const stop = new AbortController()
+  const member: Member = {
+    replica,
+    facts,
+    stop,
+    address: kernel.spawn(
+      replicaActor({
+        id: replica.id,
+        url: replica.url,
+        limits: replica.limits,
+        probe: () => probeWithin(options, replica, facts, stop.signal),
+        onServing: (isServing) => onServing(member, isServing),
+      }),
+    ),
+    gone: Promise.withResolvers(),
+    phase: 'joined',
+    isServing: false,
+    outstanding: 0,
+    sessions: 0,
+  }
+  return member
+}
+
+/** Null when its actor is gone, or too busy to say. */
+export async function viewOf(kernel: Kernel, { replica, facts, address }: Member): Promise<ReplicaView | null> {
+  const answer = await kernel.ask<ReplicaCommand, ReplicaStatus>(address, (ask) => ({ type: 'read-replica', ask }), VIEW_DEADLINE_MS)
+  if (!answer.ok) return null
+  const { rank, limits, engine } = replica
+  return {
+    ...answer.value,
+    role: 'engine',
+    rank,
+    maxInFlight: limits.inFlight,
+    logprobMode: engine.logprobMode,
+    maxModelLen: facts.maxModelLen,
+  }
+}
+
+async function probeWithin(
+  { kernel, model, probeDeadlineMs }: MemberOptions,
+  replica: PoolReplica,
+  facts: ProbedFacts,
+  stopped: AbortSignal,
+): Promise<ProbeResult> {
+  const abort = new AbortController()
+  const cut = (): void => abort.abort()
+  const timer = kernel.scheduler.after(probeDeadlineMs, cut)
+  stopped.addEventListener('abort', cut, { once: true })
+  try {
+    const result = await probe(replica.engine, replica.connection, model, abort.signal)
+    if (result.type === 'serving') {
+      facts.maxModelLen = result.maxModelLen
+      facts.model = result.model
+      facts.tier = result.tier
+    }
+    return result
+  } finally {
+    timer.cancel()
+    stopped.removeEventListener('abort', cut)
+  }
+}
