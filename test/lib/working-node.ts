@@ -102,7 +102,7 @@ export async function openWorkplace(nodeKeys: Readonly<Record<string, unknown>> 
 
 export type Workplace = Awaited<ReturnType<typeof openWorkplace>>
 
-function processesNaming(folder: string): readonly { readonly pid: number; readonly command: string }[] {
+export function processesNaming(folder: string): readonly { readonly pid: number; readonly command: string }[] {
   const found: { readonly pid: number; readonly command: string }[] = []
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue

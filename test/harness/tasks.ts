@@ -1,0 +1,99 @@
+// Two tasks for any CLI: a short one, and one of ten turns with edits. What differs is how a CLI's tools are called.
+import { call, type SampledCall, type Script } from './answers.ts'
+
+/** A CLI's own tools. */
+export type Hands = {
+  shell(command: string): SampledCall
+  /** The same with a number that JavaScript would print otherwise. */
+  patientShell(command: string): SampledCall
+  write(path: string, content: string): SampledCall
+  read(path: string): SampledCall
+  edit(path: string, before: string, after: string): SampledCall
+}
+
+/** Where a command puts what is to be looked at: under the sandbox's own name. */
+const OWN = '"$OUT/$(basename "$(dirname "$PWD")")"'
+const withOut = (out: string, command: string): string => `OUT='${out}'; mkdir -p ${OWN}; ${command}`
+
+export function twoTurns(hands: Hands, out: string): Script {
+  return [
+    () => ({
+      think: 'A file is asked for.',
+      text: 'I will create it.',
+      calls: [hands.shell(withOut(out, `echo "hello from $PWD" > hello.txt && cp hello.txt ${OWN} && cat hello.txt`))],
+    }),
+    (last) => ({ think: 'That was all.', text: `The file is there: ${/sbx-[0-9a-f]{16}/.exec(last)?.[0]}` }),
+  ]
+}
+
+const ODD = 'say "hi"\n\ttab, \\back\\slash, é 😀 and </think> no <b>tag</b>\n'
+
+export function tenTurns(hands: Hands, out: string): Script {
+  return [
+    () => ({ think: '  First a list.  ', text: '  I begin.', calls: [hands.shell("printf 'one\\ntwo\\nthree\\n' > a.txt")] }),
+    () => ({ think: 'Two looks at once.', calls: [hands.shell('cat a.txt'), hands.patientShell('ls -1')] }),
+    () => ({ text: 'Now a file with odd characters:', calls: [hands.write('b.txt', ODD)] }),
+    () => ({ think: 'Is it there?', text: 'Looking.', calls: [hands.shell('cat b.txt')] }),
+    // The same words and the same call: only the reasoning tells these two turns apart.
+    () => ({ think: 'I should look twice.', text: 'Looking.', calls: [hands.shell('cat b.txt')] }),
+    () => ({ calls: [hands.read('a.txt')] }),
+    () => ({ think: 'The second line is to be loud.', text: 'Editing.  ', calls: [hands.edit('a.txt', 'two', 'TWO "2"')] }),
+    () => ({ think: 'What if a command fails?', calls: [hands.shell('echo "it failed" >&2; exit 3')] }),
+    () => ({
+      text: 'Both at once:\n\n- an edit\n- a copy',
+      calls: [hands.shell(withOut(out, `cp b.txt ${OWN}`)), hands.patientShell(withOut(out, `cat a.txt > ${OWN}/a.txt`))],
+    }),
+    () => ({ think: 'Done, I think.', text: '  All is done.\n\nBoth files are there.  ' }),
+  ]
+}
+
+export const TEN_TURN_FILES = { 'a.txt': 'one\nTWO "2"\nthree\n', 'b.txt': ODD } as const
+
+export const piHands: Hands = {
+  shell: (command) => call('bash', { command }),
+  patientShell: (command) => ({ name: 'bash', input: `{"timeout": 30.0, "command": ${JSON.stringify(command)}}` }),
+  write: (path, content) => call('write', { path, content }),
+  read: (path) => call('read', { path }),
+  edit: (path, before, after) => call('edit', { path, edits: [{ oldText: before, newText: after }] }),
+}
+
+export const claudeHands: Hands = {
+  shell: (command) => call('Bash', { command, description: 'Does what is to be done' }),
+  patientShell: (command) => ({ name: 'Bash', input: `{"timeout": 30000.0, "command": ${JSON.stringify(command)}}` }),
+  write: (path, content) => call('Write', { file_path: path, content }),
+  read: (path) => call('Read', { file_path: path }),
+  edit: (path, before, after) => call('Edit', { file_path: path, old_string: before, new_string: after }),
+}
+
+/** With printf a shell writes any text. */
+const printed = (path: string, content: string): string => `printf '%s' '${content.replaceAll("'", "'\\''")}' > ${path}`
+
+/** `--bare` has no tool that writes a file. */
+export const bareClaudeHands: Hands = { ...claudeHands, write: (path, content) => claudeHands.shell(printed(path, content)) }
+
+/** Without a catalogue Codex edits by shell alone. */
+export const plainCodexHands: Hands = {
+  shell: (cmd) => call('exec_command', { cmd }),
+  patientShell: (cmd) => ({ name: 'exec_command', input: `{"yield_time_ms": 10000, "cmd": ${JSON.stringify(cmd)}}` }),
+  write: (path, content) => plainCodexHands.shell(printed(path, content)),
+  read: (path) => plainCodexHands.shell(`cat ${path}`),
+  edit: (path, before, after) => plainCodexHands.shell(`sed -i 's/${before}/${after}/' ${path}`),
+}
+
+/** With one it has the freeform tool, whose input is no JSON: the engine is offered it with one text. */
+export const codexHands: Hands = {
+  ...plainCodexHands,
+  write: (path, content) =>
+    patch(
+      `*** Add File: ${path}`,
+      content
+        .replace(/\n$/, '')
+        .split('\n')
+        .map((line) => `+${line}`),
+    ),
+  edit: (path, before, after) => patch(`*** Update File: ${path}`, ['@@', `-${before}`, `+${after}`]),
+}
+
+function patch(head: string, lines: readonly string[]): SampledCall {
+  return call('apply_patch', { input: ['*** Begin Patch', head, ...lines, '*** End Patch'].join('\n') })
+}
