@@ -16,7 +16,7 @@ const optionsSchema = z.object({
   /** 0 takes a free one; further replicas take the next ports. */
   port: z.coerce.number().int().min(0).max(65_535).default(0),
   replicas: count.max(64).default(1),
-  shape: z.enum(['vllm', 'sglang']).default('vllm'),
+  shape: z.enum(['vllm', 'sglang', 'llamacpp']).default('vllm'),
   seed: z.coerce.number().int().default(0),
   model: z.string().min(1).default('qwen3-scripted'),
   maxModelLen: count.default(131_072),

@@ -67,13 +67,13 @@ program
 
 program
   .command('engine')
-  .description('run a scripted inference engine in the wire shape of vLLM or SGLang')
+  .description('run a scripted inference engine in the wire shape of vLLM, SGLang or llama.cpp')
   .option('--scripted', 'answers from a script or a seeded generator, with exact token ids')
   .option('--script <file>', 'YAML or JSON; without it a seeded generator answers')
   .option('--host <host>', 'address to listen on (default 127.0.0.1)')
   .option('--port <port>', 'first port; 0 takes a free one (default 0)')
   .option('--replicas <n>', 'engines on consecutive ports (default 1)')
-  .option('--shape <shape>', 'vllm or sglang (default vllm)')
+  .option('--shape <shape>', 'vllm, sglang or llamacpp (default vllm)')
   .option('--seed <n>', 'of everything that is drawn (default 0)')
   .option('--model <name>', 'name of the served model (default qwen3-scripted)')
   .option('--max-model-len <tokens>', 'longest context (default 131072)')

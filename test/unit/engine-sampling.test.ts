@@ -20,6 +20,7 @@ function sample(text: string, changes: Partial<SamplingRequest> = {}, finish: An
     index: 0,
     maxTokens: 1000,
     stops: [],
+    stopTokenIds: [],
     temperature: 1,
     topLogprobs: 0,
     parsesTools: true,
@@ -67,6 +68,29 @@ describe('sampling an answer', () => {
   })
 })
 
+describe('a stop token', () => {
+  const second = () => qwen.encode('One two three.')[1]!
+
+  it('ends the answer, stays sampled, and is not part of the text', () => {
+    const id = second()
+    const choice = sample('One two three.', { stopTokenIds: [id] })
+    expect([ids(choice), content(choice), choice.finish, choice.matchedStop]).toEqual([
+      qwen.encode('One two three.').slice(0, 2),
+      'One',
+      'stop',
+      id,
+    ])
+  })
+
+  it('is not what the end token matches', () => {
+    expect(sample('One.', { stopTokenIds: [END] }).matchedStop).toBeNull()
+  })
+
+  it('does not stop an answer that is cut before it', () => {
+    expect(sample('One two three.', { stopTokenIds: [second()], maxTokens: 1 }).finish).toBe('length')
+  })
+})
+
 describe('logprobs', () => {
   const values = (changes: Partial<SamplingRequest>) => sample(LONG.repeat(20), changes).logprobs
 
@@ -89,25 +113,50 @@ describe('logprobs', () => {
     expect(values({ temperature: 0.5 })).toEqual(values({ temperature: 1 }))
   })
 
-  it('follow temperature when processed: colder is surer for a likely token, greedy is as at 1', () => {
+  it('follow temperature when processed: colder is surer of a likely token, greedy is as at 1', () => {
     const at = (temperature: number) => values({ temperature, logprobMode: 'processed' })
     expect(at(1)).toEqual(values({ temperature: 1 }))
     expect(at(0)).toEqual(at(1))
     const [cold, warm] = [at(0.5), at(1)]
-    warm.forEach((logprob, position) => {
-      const likely = (logprob ?? 0) > Math.log(0.5)
-      const surer = (cold[position] ?? 0) > (logprob ?? 0)
-      if ((logprob ?? 0) < -1e-3 && Math.abs((logprob ?? 0) - Math.log(0.5)) > 1e-3) expect(surer).toBe(likely)
+    const likely = warm.flatMap((logprob, position) => {
+      const isLikely = (logprob ?? 0) > Math.log(0.5) && (logprob ?? 0) < -1e-3
+      return isLikely ? [(cold[position] ?? 0) > (logprob ?? 0)] : []
+    })
+    expect(likely.length).toBeGreaterThan(100)
+    expect(likely.every(Boolean)).toBe(true)
+  })
+
+  it('come with as many alternatives as asked, the sampled token first, then others, the likeliest first', () => {
+    const choice = sample('Hi there.', { topLogprobs: 4 })
+    choice.tokens.forEach((token, position) => {
+      const [first, ...others] = choice.alternatives[position] ?? []
+      expect(first).toEqual({ id: token.id, text: token.text, logprob: choice.logprobs[position] })
+      expect(new Set([token.id, ...others.map((each) => each.id)]).size).toBe(4)
+      expect(others.map((each) => each.logprob)).toEqual(others.map((each) => each.logprob).sort((left, right) => right - left))
     })
   })
 
-  it('come with as many alternatives as asked, the sampled token first, less likely ones after', () => {
-    const choice = sample('Hi there.', { topLogprobs: 3 })
-    choice.tokens.forEach((token, position) => {
-      const top = choice.alternatives[position] ?? []
-      expect(top[0]).toEqual({ id: token.id, text: token.text, logprob: choice.logprobs[position] })
-      expect(new Set(top.map((each) => each.id)).size).toBe(3)
-      expect(top.map((each) => each.logprob)).toEqual(top.map((each) => each.logprob).sort((left, right) => right - left))
+  it.each(['raw', 'processed'] as const)('are those of one distribution at any temperature, %s', (logprobMode) => {
+    for (const temperature of [0.3, 1, 2]) {
+      const choice = sample('Hi there, you.', { temperature, logprobMode, topLogprobs: 60 })
+      for (const alternatives of choice.alternatives) {
+        expect(alternatives.reduce((sum, { logprob }) => sum + Math.exp(logprob), 0)).toBeCloseTo(1, 4)
+      }
+    }
+  })
+
+  it.each([
+    ['raw', 1],
+    ['processed', 2],
+  ] as const)('keep the distance of two tokens times what halving the temperature does to it: %s %i', (logprobMode, times) => {
+    const distances = (temperature: number) =>
+      sample('Hi there, you.', { temperature, logprobMode, topLogprobs: 2 }).alternatives.map(
+        ([a, b]) => (a?.logprob ?? 0) - (b?.logprob ?? 0),
+      )
+    const [warm, cold] = [distances(1), distances(0.5)]
+    warm.forEach((distance, position) => {
+      // A sampled token that is nearly sure is shown as -1e-6 at any temperature.
+      if (distance < 8) expect(cold[position]).toBeCloseTo(distance * times, 3)
     })
   })
 })
@@ -152,10 +201,11 @@ describe('a generation cut by an abort', () => {
 })
 
 describe('the request log', () => {
+  const arrived = (at: number) => ({ at, path: '/', rank: null, body: {}, weightVersion: '1' })
   const fill = (limits: { requests: number; promptTokens: number }, prompts: readonly number[]) => {
     const log = openRequestLog(limits)
     prompts.forEach((length, at) => {
-      log.open(at, {}, '1').prompted(Array.from({ length }, () => 1))
+      log.open(arrived(at)).prompted(Array.from({ length }, () => 1))
     })
     return log.list().map((request) => request.at)
   }
@@ -170,7 +220,7 @@ describe('the request log', () => {
 
   it('takes no news of a request it no longer keeps', () => {
     const log = openRequestLog({ requests: 2, promptTokens: 3 })
-    const [first] = [0, 1, 2].map((at) => log.open(at, {}, '1'))
+    const [first] = [0, 1, 2].map((at) => log.open(arrived(at)))
     first!.prompted([1, 2, 3, 4])
     expect(log.list()).toMatchObject([
       { at: 1, promptTokens: 0 },

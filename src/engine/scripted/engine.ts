@@ -12,7 +12,7 @@ import type { Latency } from './pace.ts'
 import { loadQwen } from './qwen.ts'
 import { sendJson } from './reply.ts'
 import { type EngineRequest, openRequestLog } from './request-log.ts'
-import type { ServedEngine } from './routes.ts'
+import type { ServedEngine } from './route.ts'
 import { type ScriptInput, scriptSchema } from './script.ts'
 import { serveRequest } from './server.ts'
 
@@ -41,8 +41,10 @@ export type EngineSettings = {
   readonly concurrency?: number
   /** How many may wait; one more is answered 503. */
   readonly waiting?: number
-  /** By default as the shape's engine has it: vLLM raw, SGLang processed. */
+  /** By default as the shape's engine has it: SGLang processed, the others raw. */
   readonly logprobMode?: 'raw' | 'processed'
+  /** Data-parallel ranks, of which a request may name one; by default one. */
+  readonly dataParallelRanks?: number
   readonly weightVersion?: string
   readonly faults?: readonly FaultPlan[]
   readonly scheduler?: Scheduler
@@ -51,11 +53,13 @@ export type EngineSettings = {
 export type ScriptedEngine = {
   readonly url: string
   readonly port: number
-  /** The last requests for chat completions, oldest first. */
+  /** The last requests for generations, oldest first. */
   requests(): readonly EngineRequest[]
   /** Adds a fault plan; null clears all. */
   setFault(plan: FaultPlan | null): void
   setWeightVersion(version: string): void
+  /** While it is loading every request is answered 503. */
+  setLoading(isLoading: boolean): void
   /** Cuts all connections. Idempotent. */
   close(): Promise<void>
 }
@@ -75,6 +79,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
   const faults = openFaultDesk(options.faults ?? [])
   const batch = openBatch({ running: options.concurrency ?? RUNNING_LIMIT, waiting: options.waiting ?? WAITING_LIMIT })
   let weightVersion = options.weightVersion ?? 'default'
+  let isLoading = false
   const engine: ServedEngine = {
     shape,
     shapeName,
@@ -84,6 +89,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     takesImages: options.multimodal ?? true,
     logprobMode: options.logprobMode ?? shape.defaultLogprobMode,
     latency: { ttftMs: options.latency?.ttftMs ?? 0, msPerToken: options.latency?.msPerToken ?? 0 },
+    ranks: options.dataParallelRanks ?? 1,
     tokensPerChunk: Math.max(1, options.tokensPerChunk ?? 1),
     qwen: await loadQwen(),
     answers: openAnswers(options, seed),
@@ -93,6 +99,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     tally: openTally(),
     scheduler: options.scheduler ?? openEventLoop(),
     weightVersion: () => weightVersion,
+    isLoading: () => isLoading,
     setWeightVersion(version) {
       weightVersion = version
     },
@@ -122,6 +129,9 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     requests: log.list,
     setFault: faults.set,
     setWeightVersion: engine.setWeightVersion,
+    setLoading(loads) {
+      isLoading = loads
+    },
     close() {
       closing ??= new Promise((resolve) => {
         batch.close()

@@ -149,6 +149,7 @@ export function cutGeneration(choice: GeneratedChoice, count: number): Generated
   return {
     ...choice,
     tokens,
+    text: choice.text.slice(0, end),
     parts,
     logprobs: choice.logprobs.slice(0, count),
     alternatives: choice.alternatives.slice(0, count),

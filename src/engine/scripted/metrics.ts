@@ -1,4 +1,4 @@
-// The engine's counters and their Prometheus text, under the names of vLLM and of SGLang.
+// The engine's counters and their Prometheus text, under each engine's own names.
 
 export type Tally = {
   /** Rises by one with every generation. */
@@ -53,6 +53,17 @@ export function sglangMetrics(model: string, totals: Totals, counts: { readonly 
     ...gauge('sglang:token_usage', labels, 0),
     ...counter('sglang:prompt_tokens', labels, totals.promptTokens),
     ...counter('sglang:generation_tokens', labels, totals.generationTokens),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+export function llamacppMetrics(_model: string, totals: Totals, counts: { readonly running: number; readonly waiting: number }): string {
+  const plain = (name: string, type: 'gauge' | 'counter', value: number) => [`# TYPE llamacpp:${name} ${type}`, `llamacpp:${name} ${value}`]
+  const lines = [
+    ...plain('requests_processing', 'gauge', counts.running),
+    ...plain('requests_deferred', 'gauge', counts.waiting),
+    ...plain('prompt_tokens_total', 'counter', totals.promptTokens),
+    ...plain('tokens_predicted_total', 'counter', totals.generationTokens),
   ]
   return `${lines.join('\n')}\n`
 }

@@ -1,22 +1,11 @@
-// What the engine makes of a request body before it generates: the checks, the prompt's ids, and how much may follow.
+// What the engine makes of a chat-completions body before it generates: the checks, the prompt's ids, and how much may follow.
 import { type ChatRequest, chatRequestSchema } from '../wire/chat-request.ts'
-import type { Complaint, WireShape } from '../wire/shape.ts'
+import { bad, budgetOf, type Reader, type Reading } from './asked.ts'
+import { conversationOf } from './conversation.ts'
 import type { Qwen } from './qwen.ts'
-import { unsupportedPart } from './template-input.ts'
+import { imageUrls, unsupportedPart } from './template-input.ts'
 
-export type Prompt =
-  | { readonly ok: true; readonly request: ChatRequest; readonly promptIds: readonly number[]; readonly maxTokens: number }
-  | { readonly ok: false; readonly complaint: Complaint }
-
-type Reader = {
-  readonly shape: WireShape
-  readonly model: string
-  readonly maxModelLen: number
-  readonly takesImages: boolean
-  readonly qwen: Qwen
-}
-
-export function readPrompt(reader: Reader, body: unknown): Prompt {
+export function readChat(reader: Reader, body: unknown): Reading {
   const parsed = chatRequestSchema.safeParse(body)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
@@ -24,7 +13,8 @@ export function readPrompt(reader: Reader, body: unknown): Prompt {
     return bad(`${path === '' ? 'body' : path}: ${issue?.message ?? 'is not valid'}`, path === '' ? null : path)
   }
   const request = parsed.data
-  const complaint = reader.shape.complaint(request, reader.model)
+  const { shape, qwen } = reader
+  const complaint = shape.complaint(request, reader.model)
   if (complaint !== null) return { ok: false, complaint }
   const part = unsupportedPart(request.messages, reader.takesImages)
   if (part !== null) {
@@ -32,13 +22,31 @@ export function readPrompt(reader: Reader, body: unknown): Prompt {
     return bad(`${model}: content of type ${part} cannot be served`, 'messages')
   }
 
-  const promptIds = request.input_ids ?? reader.qwen.encode(renderRequest(reader.qwen, request))
-  const asked = request.max_completion_tokens ?? request.max_tokens ?? null
-  const room = reader.maxModelLen - promptIds.length
-  if (room < (asked ?? 1)) {
-    return { ok: false, complaint: reader.shape.tooLong({ limit: reader.maxModelLen, prompt: promptIds.length, output: asked ?? 0 }) }
+  const promptIds = request.input_ids ?? qwen.encode(renderRequest(qwen, request))
+  const budget = budgetOf(reader, promptIds.length, request.max_completion_tokens ?? request.max_tokens ?? null)
+  if (!budget.ok) return budget
+  const tools = request.tools ?? []
+  return {
+    ok: true,
+    asked: {
+      promptIds,
+      conversation: conversationOf(request.messages, tools),
+      imageUrls: imageUrls(request.messages),
+      model: request.model ?? null,
+      maxTokens: budget.maxTokens,
+      choices: request.n ?? 1,
+      seed: request.seed ?? null,
+      temperature: request.temperature ?? 1,
+      topLogprobs: request.logprobs === true ? (request.top_logprobs ?? shape.defaultTopLogprobs) : 0,
+      stops: typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []),
+      stopTokenIds: request.stop_token_ids ?? [],
+      parsesTools: tools.length > 0 && request.tool_choice !== 'none',
+    },
+    form:
+      request.stream === true
+        ? { type: 'stream', chunks: (generation, tokensPerChunk) => shape.chunks(generation, request, tokensPerChunk) }
+        : { type: 'whole', whole: (generation) => shape.completion(generation, request) },
   }
-  return { ok: true, request, promptIds, maxTokens: asked ?? room }
 }
 
 export function renderRequest(
@@ -52,8 +60,4 @@ export function renderRequest(
     enableThinking: typeof thinking === 'boolean' ? thinking : null,
     addsGenerationPrompt: request.add_generation_prompt !== false,
   })
-}
-
-function bad(message: string, param: string | null): Prompt {
-  return { ok: false, complaint: { status: 400, message, param } }
 }

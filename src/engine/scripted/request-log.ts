@@ -5,6 +5,9 @@ import type { FaultName } from './faults.ts'
 export type EngineRequest = {
   /** Monotonic milliseconds at which the request had been read. */
   readonly at: number
+  readonly path: string
+  /** The data-parallel rank it named; null for whichever the engine likes. */
+  readonly rank: number | null
   /** The body as it came. */
   readonly body: unknown
   readonly promptTokens: number
@@ -36,7 +39,7 @@ export type LogEntry = {
 }
 
 export type RequestLog = {
-  open(at: number, body: unknown, weightVersion: string): LogEntry
+  open(arrived: Pick<EngineRequest, 'at' | 'path' | 'rank' | 'body' | 'weightVersion'>): LogEntry
   list(): readonly EngineRequest[]
 }
 
@@ -50,17 +53,15 @@ export function openRequestLog(limits: { readonly requests: number; readonly pro
     }
   }
   return {
-    open(at, body, weightVersion) {
+    open(arrived) {
       let entry: EngineRequest = {
-        at,
-        body,
+        ...arrived,
         promptTokens: 0,
         promptIds: [],
         sampledIds: [],
         logprobs: [],
         choices: [],
         variant: null,
-        weightVersion,
         fault: null,
         status: null,
         cancelled: false,

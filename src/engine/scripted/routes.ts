@@ -2,48 +2,21 @@
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
 import type { ShapeName } from '../wire/shape.ts'
-import type { ChatEngine } from './chat.ts'
 import { FAULT_NAMES, FAULTS, faultPlanSchema } from './faults.ts'
-import { sglangMetrics, vllmMetrics } from './metrics.ts'
+import { LLAMACPP_ROUTES } from './llamacpp-routes.ts'
+import { llamacppMetrics, sglangMetrics, vllmMetrics } from './metrics.ts'
 import { renderRequest } from './prompt.ts'
+import { bad, empty, ok, type Reply, type Route, type RouteInput, type ServedEngine } from './route.ts'
 import { unsupportedPart } from './template-input.ts'
 
-export type ServedEngine = ChatEngine & { readonly shapeName: ShapeName; setWeightVersion(version: string): void }
+const METRICS = { vllm: vllmMetrics, sglang: sglangMetrics, llamacpp: llamacppMetrics }
 
-export type Reply = { readonly status: number; readonly json: unknown } | { readonly status: number; readonly text: string }
-
-export type RouteInput = {
-  readonly engine: ServedEngine
-  readonly query: URLSearchParams
-  /** The parsed body; undefined without one. */
-  readonly body: unknown
-  readonly isLoopback: boolean
-}
-
-type Route = (input: RouteInput) => Reply | Promise<Reply>
-
-const ok = (json: unknown): Reply => ({ status: 200, json })
-const empty: Reply = { status: 200, text: '' }
-const bad = (engine: ServedEngine, message: string, param: string | null): Reply => ({
-  status: 400,
-  json: engine.shape.error({ status: 400, message, param }),
-})
-
+/** Of every shape, the faults desk among them, which no real engine has. */
 const COMMON: Readonly<Record<string, Route>> = {
-  'GET /health': () => empty,
-  'GET /v1/models': ({ engine }) => ok({ object: 'list', data: [modelCard(engine)] }),
-  'GET /metrics': ({ engine }) => {
-    const write = engine.shapeName === 'vllm' ? vllmMetrics : sglangMetrics
-    return { status: 200, text: write(engine.model, engine.tally.totals(), engine.batch.counts()) }
-  },
-  'POST /tokenize': tokenize,
-  'POST /detokenize': detokenize,
-  'POST /update_weight_version': ({ engine, body }) => {
-    const parsed = z.looseObject({ new_version: z.string().min(1) }).safeParse(body)
-    if (!parsed.success) return bad(engine, 'new_version must be a string', 'new_version')
-    engine.setWeightVersion(parsed.data.new_version)
-    return ok({ success: true, new_version: parsed.data.new_version })
-  },
+  'GET /metrics': ({ engine }) => ({
+    status: 200,
+    text: METRICS[engine.shapeName](engine.model, engine.tally.totals(), engine.batch.counts()),
+  }),
   'GET /scripted/faults': fromHere(({ engine }) =>
     ok({ active: engine.faults.plans(), menu: FAULT_NAMES.map((fault) => ({ fault, doc: FAULTS[fault].doc })) }),
   ),
@@ -62,8 +35,22 @@ const COMMON: Readonly<Record<string, Route>> = {
   }),
 }
 
-const VLLM: Readonly<Record<string, Route>> = {
+const PYTHON: Readonly<Record<string, Route>> = {
   ...COMMON,
+  'GET /health': () => empty,
+  'GET /v1/models': ({ engine }) => ok({ object: 'list', data: [modelCard(engine)] }),
+  'POST /tokenize': tokenize,
+  'POST /detokenize': detokenize,
+  'POST /update_weight_version': ({ engine, body }) => {
+    const parsed = z.looseObject({ new_version: z.string().min(1) }).safeParse(body)
+    if (!parsed.success) return bad(engine, 'new_version must be a string', 'new_version')
+    engine.setWeightVersion(parsed.data.new_version)
+    return ok({ success: true, new_version: parsed.data.new_version })
+  },
+}
+
+const VLLM: Readonly<Record<string, Route>> = {
+  ...PYTHON,
   'GET /ping': () => empty,
   'GET /version': () => ok({ version: 'scripted' }),
   'GET /weight_info': ({ engine }) => ok({ weight_version: engine.weightVersion() }),
@@ -82,7 +69,7 @@ const VLLM: Readonly<Record<string, Route>> = {
 }
 
 const SGLANG: Readonly<Record<string, Route>> = {
-  ...COMMON,
+  ...PYTHON,
   'GET /health_generate': () => empty,
   'POST /v1/tokenize': tokenize,
   'POST /v1/detokenize': detokenize,
@@ -105,9 +92,15 @@ const SGLANG: Readonly<Record<string, Route>> = {
   },
 }
 
+const ROUTES: { readonly [shape in ShapeName]: Readonly<Record<string, Route>> } = {
+  vllm: VLLM,
+  sglang: SGLANG,
+  llamacpp: { ...COMMON, ...LLAMACPP_ROUTES },
+}
+
 /** The answer of a route; 404 for a path this shape of engine does not have. */
 export async function answerRoute(method: string, path: string, input: RouteInput): Promise<Reply> {
-  const route = (input.engine.shapeName === 'vllm' ? VLLM : SGLANG)[`${method} ${path}`]
+  const route = ROUTES[input.engine.shapeName][`${method} ${path}`]
   return route === undefined ? { status: 404, json: { detail: 'Not Found' } } : route(input)
 }
 

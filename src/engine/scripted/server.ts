@@ -1,10 +1,23 @@
-// One HTTP request to the engine: its body is read within bounds and it goes to chat or to a route.
+// One HTTP request to the engine: its body is read within bounds and it goes to a generation or to another route.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { serveChat } from './chat.ts'
+import { z } from 'zod'
+import type { ShapeName } from '../wire/shape.ts'
+import type { ReadRequest } from './asked.ts'
+import { serveGeneration } from './exchange.ts'
+import { readCompletion, readGenerate } from './own-routes.ts'
+import { readChat } from './prompt.ts'
 import { sendJson, sendText } from './reply.ts'
-import { answerRoute, type ServedEngine } from './routes.ts'
+import type { ServedEngine } from './route.ts'
+import { answerRoute } from './routes.ts'
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
+
+/** Which paths generate, and how their bodies are read. */
+const GENERATIONS: { readonly [shape in ShapeName]: Readonly<Record<string, ReadRequest>> } = {
+  vllm: { '/v1/chat/completions': readChat },
+  sglang: { '/v1/chat/completions': readChat, '/generate': readGenerate },
+  llamacpp: { '/v1/chat/completions': readChat, '/completion': readCompletion, '/completions': readCompletion },
+}
 
 export async function serveRequest(engine: ServedEngine, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
@@ -15,8 +28,13 @@ export async function serveRequest(engine: ServedEngine, request: IncomingMessag
     sendJson(response, body.status, engine.shape.error({ status: body.status, message: body.message, param: null }))
     return
   }
-  if (method === 'POST' && path === '/v1/chat/completions') {
-    await serveChat(engine, body.value, response)
+  if (engine.isLoading()) {
+    sendJson(response, 503, engine.shape.error({ status: 503, message: 'Loading model', param: null }))
+    return
+  }
+  const read = method === 'POST' ? GENERATIONS[engine.shapeName][path] : undefined
+  if (read !== undefined) {
+    await serveGeneration(engine, read, { path, body: body.value, rank: rankOf(request, body.value) }, response)
     return
   }
   const input = { engine, query: new URLSearchParams(query), body: body.value, isLoopback: isLoopback(request) }
@@ -50,4 +68,14 @@ async function readBody(request: IncomingMessage): Promise<Body | 'gone'> {
 function isLoopback(request: IncomingMessage): boolean {
   const address = request.socket.remoteAddress ?? ''
   return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.')
+}
+
+const ranked = z.looseObject({ routed_dp_rank: z.int().nullish(), data_parallel_rank: z.int().nullish() })
+
+/** vLLM and SGLang take the header; SGLang also a field, under two names. */
+function rankOf(request: IncomingMessage, body: unknown): number | null {
+  const header = request.headers['x-data-parallel-rank']
+  if (typeof header === 'string' && /^\d+$/.test(header)) return Number(header)
+  const named = ranked.safeParse(body)
+  return named.success ? (named.data.routed_dp_rank ?? named.data.data_parallel_rank ?? null) : null
 }

@@ -21,7 +21,7 @@ const message = z.looseObject({
   tool_calls: z.array(toolCall).nullish(),
 })
 
-const tool = z.looseObject({
+export const chatToolSchema = z.looseObject({
   type: z.literal('function').default('function'),
   function: z.looseObject({
     name: z.string().min(1),
@@ -42,9 +42,10 @@ export const chatRequestSchema = z.looseObject({
   temperature: z.number().min(0).nullish(),
   seed: z.int().nullish(),
   stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  stop_token_ids: z.array(z.int()).nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  tools: z.array(tool).nullish(),
+  tools: z.array(chatToolSchema).nullish(),
   tool_choice: z.unknown().optional(),
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   add_generation_prompt: z.boolean().nullish(),

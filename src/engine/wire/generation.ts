@@ -1,4 +1,4 @@
-// One finished generation as an engine knows it, before it takes vLLM's or SGLang's shape.
+// One finished generation as an engine knows it, before it takes the shape of a real engine's answer.
 
 /** A stretch of the sampled text, in order. `start` and `end` are offsets in UTF-16 units of that text. */
 export type AnswerPart =
@@ -24,6 +24,8 @@ export type SampledToken = {
   readonly text: string
   /** Length of the visible text after this token. */
   readonly textEnd: number
+  /** False when the bytes sampled so far end inside a character. */
+  readonly endsWhole: boolean
 }
 
 export type GeneratedChoice = {
@@ -32,11 +34,13 @@ export type GeneratedChoice = {
   /** As long as `tokens` unless a fault says otherwise; null entries and NaN are faults too. */
   readonly logprobs: readonly (number | null)[]
   readonly alternatives: readonly (readonly TokenAlternative[])[]
+  /** What was sampled, as text: without special tokens and without the stop string. */
+  readonly text: string
   readonly parts: readonly AnswerPart[]
   /** Null is a fault: the engine forgot to say why it ended. */
   readonly finish: EngineFinish | null
   /** The stop string or stop token that ended the choice; null for the model's own end token. */
-  readonly matchedStop: string | null
+  readonly matchedStop: string | number | null
   /** One id per tool call, unique on the engine. */
   readonly toolCallIds: readonly string[]
   /** False is a fault: ids were asked for and are left out. */

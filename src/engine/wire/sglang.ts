@@ -7,6 +7,8 @@ import type { Complaint, StreamChunk, WireShape } from './shape.ts'
 export const sglang: WireShape = {
   defaultLogprobMode: 'processed',
   toolCallPrefix: 'call_',
+  defaultTopLogprobs: 0,
+  refusesBudget: true,
   complaint,
   tooLong: ({ limit, prompt, output }) => ({
     status: 400,
@@ -48,7 +50,7 @@ function completion(generation: Generation, request: ChatRequest): object {
       matched_stop: matchedStop(generation, choice),
       ...(asksPrompt && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}),
       ...(request.return_token_ids === true && choice.showsIds ? { token_ids: choice.tokens.map((token) => token.id) } : {}),
-      ...(request.return_meta_info === true ? { meta_info: metaInfo(generation, choice, request) } : {}),
+      ...(request.return_meta_info === true ? { meta_info: metaInfo(generation, choice, metaWishes(request)) } : {}),
     })),
     usage: usageOf(generation),
     metadata: { weight_version: generation.weightVersion },
@@ -109,9 +111,21 @@ function messageOf(choice: GeneratedChoice): object {
   }
 }
 
+export type MetaWishes = {
+  readonly logprobs: boolean
+  /** Alternatives at each position; 0 leaves their list out. */
+  readonly topLogprobs: number
+  readonly texts: boolean
+}
+
+function metaWishes(request: ChatRequest): MetaWishes {
+  return { logprobs: request.logprobs === true, topLogprobs: request.top_logprobs ?? 0, texts: false }
+}
+
 /** The whole meta_info of SGLang's native API. Logprob entries are `[logprob, id, text]`, without text unless asked. */
-function metaInfo(generation: Generation, choice: GeneratedChoice, request: ChatRequest): object {
-  const hasLogprobs = request.logprobs === true && choice.showsIds
+export function metaInfo(generation: Generation, choice: GeneratedChoice, wishes: MetaWishes): object {
+  const hasLogprobs = wishes.logprobs && choice.showsIds
+  const entry = (logprob: number | null, id: number | null, text: string) => [logprob, id, wishes.texts ? text : null]
   return {
     id: generation.id,
     finish_reason: metaFinish(generation, choice),
@@ -124,8 +138,18 @@ function metaInfo(generation: Generation, choice: GeneratedChoice, request: Chat
     ...(hasLogprobs
       ? {
           input_token_logprobs: [],
-          output_token_logprobs: choice.logprobs.map((logprob, position) => [logprob, choice.tokens[position]?.id ?? null, null]),
+          output_token_logprobs: choice.logprobs.map((logprob, position) => {
+            const token = choice.tokens[position]
+            return entry(logprob, token?.id ?? null, token?.text ?? '')
+          }),
           output_token_logprobs_length: choice.logprobs.length,
+          ...(wishes.topLogprobs === 0
+            ? {}
+            : {
+                output_top_logprobs: choice.alternatives.map((alternatives) =>
+                  [...alternatives].sort((a, b) => b.logprob - a.logprob).map(({ id, text, logprob }) => entry(logprob, id, text)),
+                ),
+              }),
         }
       : {}),
   }

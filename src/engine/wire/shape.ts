@@ -1,10 +1,11 @@
-// The two wire shapes an engine of ours can take, behind one face.
+// The wire shapes an engine of ours can take, behind one face.
 import type { ChatRequest } from './chat-request.ts'
 import type { Generation } from './generation.ts'
+import { llamacpp } from './llamacpp.ts'
 import { sglang } from './sglang.ts'
 import { vllm } from './vllm.ts'
 
-export type ShapeName = 'vllm' | 'sglang'
+export type ShapeName = 'vllm' | 'sglang' | 'llamacpp'
 
 /** One server-sent event of a streamed answer. */
 export type StreamChunk = {
@@ -13,12 +14,22 @@ export type StreamChunk = {
   readonly data: object
 }
 
-export type Complaint = { readonly status: number; readonly message: string; readonly param: string | null }
+export type Complaint = {
+  readonly status: number
+  readonly message: string
+  readonly param: string | null
+  /** For an error that the engine names by a type of its own, with its particulars. */
+  readonly kind?: { readonly type: string; readonly [particular: string]: unknown }
+}
 
 export type WireShape = {
   /** `raw`: logprobs before temperature; `processed`: as sampled. */
   readonly defaultLogprobMode: 'raw' | 'processed'
   readonly toolCallPrefix: string
+  /** Alternatives that come with logprobs when the request names no number. */
+  readonly defaultTopLogprobs: number
+  /** False for an engine that ends at its context instead of refusing a budget that does not fit. */
+  readonly refusesBudget: boolean
   /** Why the engine refuses a request that is well-formed; null when it serves it. */
   complaint(request: ChatRequest, model: string): Complaint | null
   tooLong(tokens: { readonly limit: number; readonly prompt: number; readonly output: number }): Complaint
@@ -28,4 +39,4 @@ export type WireShape = {
   chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Iterable<StreamChunk>
 }
 
-export const SHAPES: { readonly [K in ShapeName]: WireShape } = { vllm, sglang }
+export const SHAPES: { readonly [K in ShapeName]: WireShape } = { vllm, sglang, llamacpp }

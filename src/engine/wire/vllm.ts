@@ -7,6 +7,8 @@ import type { Complaint, StreamChunk, WireShape } from './shape.ts'
 export const vllm: WireShape = {
   defaultLogprobMode: 'raw',
   toolCallPrefix: 'chatcmpl-tool-',
+  defaultTopLogprobs: 0,
+  refusesBudget: true,
   complaint,
   tooLong: ({ limit, prompt, output }) =>
     bad(

@@ -1,34 +1,27 @@
-// One chat completion from request to last byte: wait for a place, sample, answer in the engine's shape.
+// One generation from request to last byte: wait for a place, sample, answer in the form of its route.
 import type { ServerResponse } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { ChatRequest } from '../wire/chat-request.ts'
 import type { GeneratedChoice, Generation } from '../wire/generation.ts'
-import type { Complaint, StreamChunk, WireShape } from '../wire/shape.ts'
+import type { Complaint, StreamChunk } from '../wire/shape.ts'
 import type { Answer, AnswerSource } from './answers.ts'
+import type { AnswerForm, Asked, Reader, ReadRequest } from './asked.ts'
 import type { Batch } from './batch.ts'
-import { conversationOf } from './conversation.ts'
 import { cutGeneration, FAULTS, type FaultAction, type FaultDesk } from './faults.ts'
 import type { Tally } from './metrics.ts'
 import { type Latency, openPace, type Pace } from './pace.ts'
-import { readPrompt } from './prompt.ts'
-import type { Qwen } from './qwen.ts'
 import { jsonText, reset, sendJson, sendJsonText, sendSpoilt } from './reply.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
 import { idsDigest, seededHex } from './seeded.ts'
-import { imageUrls } from './template-input.ts'
 
-export type ChatEngine = {
-  readonly shape: WireShape
-  readonly model: string
-  readonly maxModelLen: number
-  readonly takesImages: boolean
+export type GeneratingEngine = Reader & {
   readonly seed: number
   readonly logprobMode: 'raw' | 'processed'
   readonly latency: Latency
   readonly tokensPerChunk: number
-  readonly qwen: Qwen
+  /** How many data-parallel ranks a request may name. */
+  readonly ranks: number
   readonly answers: AnswerSource
   readonly batch: Batch
   readonly faults: FaultDesk
@@ -38,9 +31,22 @@ export type ChatEngine = {
   weightVersion(): string
 }
 
+export type IncomingGeneration = {
+  readonly path: string
+  readonly body: unknown
+  /** The data-parallel rank the request names, by header or in its body. */
+  readonly rank: number | null
+}
+
 /** Answers one request; resolves when its last byte was written or its client is gone. */
-export async function serveChat(engine: ChatEngine, body: unknown, response: ServerResponse): Promise<void> {
-  const entry = engine.log.open(engine.scheduler.clock.nowMs(), body, engine.weightVersion())
+export async function serveGeneration(
+  engine: GeneratingEngine,
+  read: ReadRequest,
+  incoming: IncomingGeneration,
+  response: ServerResponse,
+): Promise<void> {
+  const { rank } = incoming
+  const entry = engine.log.open({ ...incoming, at: engine.scheduler.clock.nowMs(), weightVersion: engine.weightVersion() })
   const gone = new AbortController()
   let wasReset = false
   response.once('close', () => {
@@ -84,13 +90,17 @@ export async function serveChat(engine: ChatEngine, body: unknown, response: Ser
     }
   }
 
-  const prompt = readPrompt(engine, body)
-  if (!prompt.ok) {
-    refuse(prompt.complaint)
+  if (rank !== null && rank >= engine.ranks) {
+    refuse({ status: 400, message: `data_parallel_rank ${rank} is out of range [0, ${engine.ranks}).`, param: null })
     return
   }
-  const { request, promptIds, maxTokens } = prompt
-  entry.prompted(promptIds)
+  const reading = read(engine, incoming.body)
+  if (!reading.ok) {
+    refuse(reading.complaint)
+    return
+  }
+  const { asked, form } = reading
+  entry.prompted(asked.promptIds)
 
   const seat = await engine.batch.enter(gone.signal)
   if (seat === null) return
@@ -100,25 +110,24 @@ export async function serveChat(engine: ChatEngine, body: unknown, response: Ser
   }
   try {
     const startedMs = engine.scheduler.clock.nowMs()
-    const { generation, answer } = generate(engine, request, promptIds, maxTokens)
+    const { generation, answer } = generate(engine, asked)
     const pace = openPace(engine.scheduler, {
       ttftMs: answer.ttftMs ?? engine.latency.ttftMs,
       msPerToken: answer.msPerToken ?? engine.latency.msPerToken,
     })
     seat.attach(pace)
     gone.signal.addEventListener('abort', () => pace.stop(), { once: true })
-    const job: Job = { engine, request, response, entry, answer, pace, generation, fault, startedMs, signal: gone.signal, cut }
-    engine.tally.started(promptIds.length)
-    if (request.stream === true) await answerStreaming(job)
-    else await answerWhole(job)
+    const job: Job = { engine, response, entry, answer, pace, generation, fault, startedMs, signal: gone.signal, cut }
+    engine.tally.started(asked.promptIds.length)
+    if (form.type === 'stream') await answerStreaming(job, form)
+    else await answerWhole(job, form)
   } finally {
     seat.leave()
   }
 }
 
 type Job = {
-  readonly engine: ChatEngine
-  readonly request: ChatRequest
+  readonly engine: GeneratingEngine
   readonly response: ServerResponse
   readonly entry: LogEntry
   readonly answer: Answer
@@ -130,8 +139,8 @@ type Job = {
   readonly cut: () => void
 }
 
-async function answerWhole(job: Job): Promise<void> {
-  const { engine, request, response, pace } = job
+async function answerWhole(job: Job, form: Extract<AnswerForm, { type: 'whole' }>): Promise<void> {
+  const { engine, response, pace } = job
   const longest = Math.max(0, ...job.generation.choices.map((choice) => choice.tokens.length))
   const how = await pace.reach(longest)
   const emitted = how === 'reached' ? job.generation : cutAll(job.generation, pace.sampled())
@@ -139,16 +148,16 @@ async function answerWhole(job: Job): Promise<void> {
   if (job.signal.aborted) return
   const latencySeconds = (engine.scheduler.clock.nowMs() - job.startedMs) / 1000
   const shown = spoilt({ ...emitted, latencySeconds, weightVersion: engine.weightVersion() }, job.fault)
-  const text = jsonText(engine.shape.completion(shown, request), holdsNan(shown))
+  const text = jsonText(form.whole(shown), holdsNan(shown))
   job.entry.answered(200)
   if (job.fault?.at === 'bytes') await sendBytes(job, job.fault.does, text, false)
   else sendJsonText(response, 200, text)
 }
 
-async function answerStreaming(job: Job): Promise<void> {
+async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stream' }>): Promise<void> {
   const { engine, response, pace } = job
   const whole = spoilt(job.generation, job.fault)
-  const all = [...chunksOf(job, whole)]
+  const all = [...form.chunks(whole, engine.tokensPerChunk)]
   const eventText = (chunk: StreamChunk) => `data: ${jsonText(chunk.data, holdsNan(whole))}\n\n`
   job.entry.answered(200)
   if (job.fault?.at === 'bytes') {
@@ -167,7 +176,7 @@ async function answerStreaming(job: Job): Promise<void> {
       // The step under way still ends; from there the stream closes as an aborted one.
       stopped = cutAll(job.generation, sampled + engine.tokensPerChunk)
       if (job.signal.aborted) break
-      queue = [...chunksOf(job, spoilt(stopped, job.fault))]
+      queue = [...form.chunks(spoilt(stopped, job.fault), engine.tokensPerChunk)]
       position -= 1
       continue
     }
@@ -176,10 +185,6 @@ async function answerStreaming(job: Job): Promise<void> {
   }
   record(job, stopped ?? job.generation)
   if (!job.signal.aborted) response.end('data: [DONE]\n\n')
-}
-
-function chunksOf(job: Job, generation: Generation): Iterable<StreamChunk> {
-  return job.engine.shape.chunks(generation, job.request, job.engine.tokensPerChunk)
 }
 
 const holdsNan = (generation: Generation): boolean => generation.choices.some((choice) => choice.logprobs.some(Number.isNaN))
@@ -218,25 +223,14 @@ function cutAll(generation: Generation, tokens: number): Generation {
   return { ...generation, choices: generation.choices.map(cut) }
 }
 
-function generate(
-  engine: ChatEngine,
-  request: ChatRequest,
-  promptIds: readonly number[],
-  maxTokens: number,
-): { readonly generation: Generation; readonly answer: Answer } {
-  const conversation = conversationOf(request.messages, request.tools ?? [])
+function generate(engine: GeneratingEngine, asked: Asked): { readonly generation: Generation; readonly answer: Answer } {
   const serial = engine.tally.nextSerial()
-  const answers = Array.from({ length: request.n ?? 1 }, () => engine.answers.answer(conversation, request.seed ?? null))
-  const prompt = seededHex(32, engine.seed, request.seed ?? 'unseeded', idsDigest(promptIds), ...imageUrls(request.messages))
-  const stops = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? [])
+  const answers = Array.from({ length: asked.choices }, () => engine.answers.answer(asked.conversation, asked.seed))
+  const prompt = seededHex(32, engine.seed, asked.seed ?? 'unseeded', idsDigest(asked.promptIds), ...asked.imageUrls)
   const choices = answers.map((answer, index) =>
     sampleChoice(engine.qwen, answer, {
+      ...asked,
       index,
-      maxTokens,
-      stops,
-      temperature: request.temperature ?? 1,
-      topLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : 0,
-      parsesTools: (request.tools ?? []).length > 0 && request.tool_choice !== 'none',
       logprobMode: engine.logprobMode,
       seed: `${prompt} ${index} ${answer.text}`,
       toolCallPrefix: `${engine.shape.toolCallPrefix}${serial.toString(16)}`,
@@ -249,8 +243,8 @@ function generate(
     generation: {
       id: `chatcmpl-${seededHex(32, engine.seed, 'id', serial)}`,
       createdSeconds: Math.floor(engine.scheduler.clock.wallMs() / 1000),
-      model: request.model ?? engine.model,
-      promptIds,
+      model: asked.model ?? engine.model,
+      promptIds: asked.promptIds,
       showsPromptIds: true,
       choices,
       weightVersion: engine.weightVersion(),
