@@ -14,7 +14,14 @@ export type Pairing = {
   answer(results: readonly Result[]): readonly Paired[]
 }
 
-type Answered = { readonly call: ToolCall; readonly first: string; text: string; images: readonly ContentPart[] }
+type Answered = {
+  readonly call: ToolCall
+  /** The id the result came with: another one under the same name answers another call. */
+  readonly given: string | null
+  readonly first: string
+  text: string
+  images: readonly ContentPart[]
+}
 
 export function openPairing(diagnostics: Diagnostic[]): Pairing {
   let open: ToolCall[] = []
@@ -30,16 +37,17 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
 
   /** A call without an open one left is answered again: some clients repeat a result, others give it in several pieces. */
   function repeated(result: Result, answered: readonly Answered[]): Answered | null {
-    if (open.some((call) => call.id === result.id)) return null
     const byId = answered.find(({ call }) => call.id === result.id)
     if (byId !== undefined || open.some((call) => call.function.name === result.name)) return byId ?? null
-    return answered.findLast(({ call }) => call.function.name === result.name) ?? null
+    return answered.findLast(({ call, given }) => call.function.name === result.name && given === result.id) ?? null
   }
 
   function answer(result: Result, answered: Answered[]): void {
-    const again = repeated(result, answered)
     const told = JSON.stringify([result.text, result.images])
-    if (again?.first === told || (result.id !== null && earlier.get(result.id) === told)) {
+    // An open call wins: some clients use an id again in a later turn.
+    const isAwaited = open.some((call) => call.id === result.id)
+    const again = isAwaited ? null : repeated(result, answered)
+    if (again?.first === told || (!isAwaited && result.id !== null && earlier.get(result.id) === told)) {
       note('block-dropped', `${result.place}: the result is there already`, diagnostics)
       return
     }
@@ -50,7 +58,7 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
       return
     }
     const call = take(result) ?? orphan(result)
-    answered.push({ call, first: told, text: result.text, images: result.images })
+    answered.push({ call, given: result.id, first: told, text: result.text, images: result.images })
   }
 
   /** Kept: a client that cut its history short still means the model to see it. */
