@@ -6,6 +6,7 @@ import { unreachable } from '../kernel/unreachable.ts'
 import type { CallEnd } from './capture.ts'
 import { type ChatAnswer, type ChatRequest, withToolCallIds } from './chat.ts'
 import type { CapturedTokens, EngineReply, Send } from './engines/engine.ts'
+import type { LogprobMode } from './engines/logprob-mode.ts'
 import { type Failure, type FailureCode, failure } from './failure.ts'
 import type { JsonObject } from './json.ts'
 import type { PoolReplica } from './pool/member.ts'
@@ -50,6 +51,7 @@ export async function generate(
   let aborts = 0
   let tried: PoolReplica | null = null
   let model = host.model
+  let logprobMode: LogprobMode = 'unknown'
 
   const fail = (reason: Failure, given: Particulars = {}): Generated => ({
     ok: false,
@@ -69,7 +71,7 @@ export async function generate(
     replica: replica?.id ?? null,
     modelServed: model,
     engine: replica?.engine.kind ?? host.engineKind,
-    logprobMode: replica?.engine.logprobMode ?? 'unknown',
+    logprobMode,
     parameters,
     tokens: given.tokens ?? null,
     weightVersion: given.weightVersion ?? null,
@@ -83,6 +85,7 @@ export async function generate(
     const { lease } = acquired
     tried = lease.replica
     model = lease.model
+    logprobMode = lease.logprobMode
     const reply = await sendWithin(host, lease, signal, (send) =>
       lease.replica.engine.generate(
         { prompt: { kind: 'messages', messages: request.messages, tools: request.tools }, parameters, model, topLogprobs: 0 },

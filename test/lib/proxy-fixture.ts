@@ -30,11 +30,13 @@ export type Completion = {
   readonly ids?: unknown
   readonly logprobs?: readonly unknown[] | null
   readonly usage?: object
+  /** Of every position, beside the sampled token. */
+  readonly alternatives?: readonly { readonly token: string; readonly logprob: number }[]
   readonly extra?: object
 }
 
 export function completionBody(completion: Completion = {}): object {
-  const { message = { role: 'assistant', content: 'Hello.' }, finish = 'stop', extra = {} } = completion
+  const { message = { role: 'assistant', content: 'Hello.' }, finish = 'stop', extra = {}, alternatives = [] } = completion
   const ids = 'ids' in completion ? completion.ids : [21, 22, 23]
   const promptIds = 'promptIds' in completion ? completion.promptIds : [11, 12]
   const logprobs = 'logprobs' in completion ? completion.logprobs : [-0.5, -0.25, -0.125]
@@ -50,12 +52,22 @@ export function completionBody(completion: Completion = {}): object {
         finish_reason: finish,
         token_ids: ids,
         logprobs:
-          logprobs === null ? null : { content: logprobs?.map((logprob) => ({ token: 't', logprob, bytes: null, top_logprobs: [] })) },
+          logprobs === null
+            ? null
+            : { content: logprobs?.map((logprob) => ({ token: 't', logprob, bytes: null, top_logprobs: alternatives })) },
       },
     ],
     usage: completion.usage ?? { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
     ...extra,
   }
+}
+
+/** Of an engine whose logprobs do not depend on temperature. */
+export const PROBED: Completion = {
+  ids: [21, 22],
+  logprobs: [-0.5, -0.25],
+  usage: { prompt_tokens: 2, completion_tokens: 2 },
+  alternatives: [{ token: 'other', logprob: -2.5 }],
 }
 
 export type FakeSink = ReplySink & {
@@ -197,7 +209,7 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
         return ok({ data: [{ id: 'policy', max_model_len: 4096 }] })
       }
       const body = JSON.parse(request.body)
-      if (body.messages[0].content === 'Say hi.') return ok(completionBody(untrainable.has(index) ? { ids: undefined } : {}))
+      if (body.messages[0].content === 'Say hi.') return ok(completionBody(untrainable.has(index) ? { ids: undefined } : PROBED))
       return new Promise<TransportReply>((resolve) => {
         signal.addEventListener('abort', () => resolve({ ok: false, error: 'aborted', detail: 'aborted' }), { once: true })
         generations.push({

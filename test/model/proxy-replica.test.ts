@@ -16,6 +16,7 @@ const serving = (tier: 'train' | 'eval'): ProbeResult => ({
   tier,
   maxModelLen: null,
   weightVersion: null,
+  logprobMode: 'unknown',
   detail: null,
 })
 

@@ -1,9 +1,7 @@
 // Reading engines: tokens that agree, tokens that do not, endings that are no answers, and refusals with a remedy.
 import { describe, expect, it } from 'vitest'
 import type { EngineReply } from '../../src/proxy/engines/engine.ts'
-import { probe } from '../../src/proxy/engines/probe.ts'
 import { sglang } from '../../src/proxy/engines/sglang.ts'
-import type { Connection } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { type Completion, completionBody } from '../lib/proxy-fixture.ts'
 
@@ -186,74 +184,5 @@ describe('SGLang', () => {
     expect(
       vllm.write({ prompt: { kind: 'token-ids', ids: [1], messages: [], tools: null }, parameters: {}, model: 'p', topLogprobs: 0 }).ok,
     ).toBe(false)
-  })
-})
-
-describe('a probe', () => {
-  const connection = (routes: Record<string, ReturnType<typeof respond> | 'refused'>): Connection => ({
-    async send({ path }) {
-      const response = routes[path] ?? respond('', 404)
-      return response === 'refused' ? { ok: false, error: 'refused', detail: 'ECONNREFUSED' } : { ok: true, response }
-    },
-    close: async () => {},
-  })
-  const models = respond({
-    data: [
-      { id: 'other', max_model_len: 1 },
-      { id: 'policy', max_model_len: 8_192 },
-    ],
-  })
-  const chat = '/v1/chat/completions'
-  it.each([
-    {
-      given: 'ids and logprobs',
-      routes: { '/health': respond(''), '/v1/models': models, [chat]: respond(completionBody()) },
-      found: { type: 'serving', tier: 'train', maxModelLen: 8_192, detail: null },
-    },
-    {
-      given: 'a router without /health',
-      routes: { [chat]: respond(completionBody()) },
-      found: { type: 'serving', tier: 'train', maxModelLen: null },
-    },
-    {
-      given: 'no ids',
-      routes: { [chat]: respond(completionBody({ ids: undefined })) },
-      found: { type: 'serving', tier: 'eval', detail: 'ids-missing: token_ids: not an array of token ids' },
-    },
-    { given: 'no logprobs', routes: { [chat]: respond(completionBody({ logprobs: null })) }, found: { type: 'serving', tier: 'eval' } },
-    { given: 'nobody there', routes: { '/health': 'refused' as const }, found: { type: 'unusable', detail: '/health: ECONNREFUSED' } },
-    {
-      given: 'a model still loading',
-      routes: { '/health': respond('', 503), [chat]: respond(completionBody()) },
-      found: { type: 'unusable' },
-    },
-    {
-      given: 'another model',
-      routes: { '/health': respond(''), [chat]: respond({ message: 'no such model' }, 404) },
-      found: { type: 'unusable', detail: 'probe generation: 404 no such model' },
-    },
-    { given: 'an engine that aborts', routes: { [chat]: respond(completionBody({ finish: 'abort' })) }, found: { type: 'unusable' } },
-  ])('finds $given', async ({ routes, found }) => {
-    expect(await probe(vllm, connection(routes), 'policy', new AbortController().signal)).toMatchObject(found)
-  })
-
-  it('takes the engine’s first model when the configuration names none', async () => {
-    const asked: unknown[] = []
-    const routes = connection({ '/v1/models': models, [chat]: respond(completionBody()) })
-    const listening: Connection = {
-      ...routes,
-      async send(request, signal) {
-        if (request.body !== null) asked.push(JSON.parse(request.body).model)
-        return routes.send(request, signal)
-      },
-    }
-    expect(await probe(vllm, listening, '', new AbortController().signal)).toMatchObject({
-      type: 'serving',
-      model: 'other',
-      maxModelLen: 1,
-    })
-    expect(asked).toEqual(['other'])
-    const none = connection({ [chat]: respond(completionBody()) })
-    expect(await probe(vllm, none, '', new AbortController().signal)).toMatchObject({ type: 'unusable' })
   })
 })

@@ -73,8 +73,6 @@ export type EngineOutcome =
 
 export type Engine = {
   readonly kind: EngineKind
-  /** What its logprobs mean in its default configuration. */
-  readonly logprobMode: 'raw' | 'processed' | 'unknown'
   /** One generation, by as many exchanges as it takes. Never rejects. */
   generate(request: EngineRequest, send: Send): Promise<EngineOutcome>
   /** Length of the prompt by the engine's own tokenizer; null when it does not say. Never rejects. */

@@ -1,6 +1,8 @@
-// Asking a replica what it can do: is it healthy, which models, and do ids and logprobs come back with a generation.
+// Asking a replica what it can do: is it healthy, which model, do ids and logprobs come back, and what do the logprobs mean.
+import { unreachable } from '../../kernel/unreachable.ts'
 import { isObject, parseJson } from '../json.ts'
-import type { Engine } from './engine.ts'
+import type { Engine, EngineOutcome } from './engine.ts'
+import { findLogprobMode, type LogprobMode } from './logprob-mode.ts'
 import type { Connection } from './transport.ts'
 
 export type ProbeResult =
@@ -11,12 +13,17 @@ export type ProbeResult =
       readonly model: string
       readonly maxModelLen: number | null
       readonly weightVersion: string | null
+      readonly logprobMode: LogprobMode
       /** Why the tier is `eval`. */
       readonly detail: string | null
     }
   | { readonly type: 'unusable'; readonly detail: string }
 
-/** An empty `wanted` takes the first model the engine lists. */
+/** Enough for a stop to be seen, too few to cost anything. */
+const MAX_TOKENS = 2
+const ALTERNATIVES = 5
+
+/** An empty `wanted` takes the first model the engine lists. Samples at most eight tokens. */
 export async function probe(engine: Engine, connection: Connection, wanted: string, signal: AbortSignal): Promise<ProbeResult> {
   const health = await connection.send({ method: 'GET', path: '/health', headers: {}, body: null }, signal)
   if (!health.ok) return { type: 'unusable', detail: `/health: ${health.detail}` }
@@ -30,38 +37,51 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
   const model = wanted === '' ? listed.id : wanted
   if (model === '') return { type: 'unusable', detail: '/v1/models lists no model, and the configuration names none (model_served)' }
 
-  const reply = await engine.generate(
-    {
-      prompt: { kind: 'messages', messages: [{ role: 'user', content: 'Say hi.' }], tools: null },
-      parameters: { max_tokens: 2, temperature: 1 },
-      model,
-      topLogprobs: 0,
-    },
-    (request) => connection.send(request, signal),
-  )
+  const ask = (content: string, temperature: number, maxTokens: number, topLogprobs: number): Promise<EngineOutcome> =>
+    engine.generate(
+      {
+        prompt: { kind: 'messages', messages: [{ role: 'user', content }], tools: null },
+        parameters: { max_tokens: maxTokens, temperature },
+        model,
+        topLogprobs,
+      },
+      (request) => connection.send(request, signal),
+    )
+  // Asked as calls are asked, so that what comes back is what calls will get.
+  const reply = await ask('Say hi.', 1, MAX_TOKENS, 0)
+  if (reply.type !== 'answer') return { type: 'unusable', detail: whyNot(reply) }
+  const { error, sampledIds } = reply.tokens
+  const isOverlong = sampledIds.length > MAX_TOKENS
+  const detail =
+    error !== null ? `${error.code}: ${error.detail}` : isOverlong ? `max_tokens ${MAX_TOKENS} gave ${sampledIds.length} tokens` : null
+  const logprobMode = await findLogprobMode(async (prompt, temperature) => {
+    const told = await ask(prompt, temperature, 1, ALTERNATIVES)
+    return told.type === 'answer' && told.tokens.error === null ? told.answer.logprobs : null
+  })
+  return {
+    type: 'serving',
+    tier: detail === null ? 'train' : 'eval',
+    model,
+    maxModelLen: listed.maxModelLen,
+    weightVersion: reply.weightVersion,
+    logprobMode,
+    detail,
+  }
+}
+
+function whyNot(reply: Exclude<EngineOutcome, { type: 'answer' }>): string {
   switch (reply.type) {
     case 'broken':
-      return { type: 'unusable', detail: `probe generation: ${reply.reply.detail}` }
+      return `probe generation: ${reply.reply.detail}`
     case 'unserved':
-      return { type: 'unusable', detail: reply.detail }
+      return reply.detail
     case 'rejected':
-      return { type: 'unusable', detail: `probe generation: ${reply.status} ${reply.message}` }
+      return `probe generation: ${reply.status} ${reply.message}`
     case 'garbled':
-      return { type: 'unusable', detail: `probe generation: ${reply.detail}` }
     case 'aborted':
-      return { type: 'unusable', detail: `probe generation: ${reply.detail}` }
-    case 'answer': {
-      const { error } = reply.tokens
-      const detail = error === null ? null : `${error.code}: ${error.detail}`
-      return {
-        type: 'serving',
-        tier: error === null ? 'train' : 'eval',
-        model,
-        maxModelLen: listed.maxModelLen,
-        weightVersion: reply.weightVersion,
-        detail,
-      }
-    }
+      return `probe generation: ${reply.detail}`
+    default:
+      return unreachable(reply)
   }
 }
 
@@ -71,7 +91,8 @@ function readModel(body: Uint8Array, wanted: string): { readonly id: string; rea
   const entries: readonly unknown[] = Array.isArray(list) ? list : []
   const found = entries.find((item) => isObject(item) && item.id === wanted) ?? entries[0]
   const entry = isObject(found) ? found : {}
-  const length = entry.max_model_len
+  // llama.cpp states the context of one slot there.
+  const length = entry.max_model_len ?? (isObject(entry.meta) ? entry.meta.n_ctx : null)
   return {
     id: typeof entry.id === 'string' ? entry.id : '',
     maxModelLen: typeof length === 'number' && Number.isInteger(length) && length > 0 ? length : null,

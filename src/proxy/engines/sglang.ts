@@ -6,7 +6,6 @@ import { countByTokenizer } from './count.ts'
 
 export const sglang = chatCompletions({
   kind: 'sglang',
-  logprobMode: 'processed',
   write({ prompt, parameters, model, topLogprobs }) {
     const body = {
       ...parameters,

@@ -6,7 +6,6 @@ import { countByTokenizer } from './count.ts'
 
 export const vllm = chatCompletions({
   kind: 'vllm',
-  logprobMode: 'raw',
   write({ prompt, parameters, model, topLogprobs }) {
     if (prompt.kind === 'token-ids') return { ok: false, detail: 'chat completions takes messages only' }
     const body = {

@@ -4,6 +4,7 @@ import type { Address } from '../../kernel/address.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaStatus, ReplicaView } from '../boundary.ts'
 import type { Engine } from '../engines/engine.ts'
+import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type ProbeResult, probe } from '../engines/probe.ts'
 import type { Connection } from '../engines/transport.ts'
 import { replicaActor } from './actor.ts'
@@ -20,7 +21,7 @@ export type PoolReplica = {
   readonly limits: ReplicaLimits
 }
 
-export type ProbedFacts = { model: string; maxModelLen: number | null; tier: 'train' | 'eval' }
+type ProbedFacts = { model: string; maxModelLen: number | null; tier: 'train' | 'eval'; logprobMode: LogprobMode }
 
 export type Member = {
   readonly replica: PoolReplica
@@ -50,7 +51,7 @@ const VIEW_DEADLINE_MS = 1_000
 /** Its first probe has begun when this returns. */
 export function openMember(options: MemberOptions, replica: PoolReplica, onServing: (member: Member, isServing: boolean) => void): Member {
   const { kernel } = options
-  const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval' }
+  const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval', logprobMode: 'unknown' }
   const stop = new AbortController()
   const member: Member = {
     replica,
@@ -78,13 +79,13 @@ export function openMember(options: MemberOptions, replica: PoolReplica, onServi
 export async function viewOf(kernel: Kernel, { replica, facts, address }: Member): Promise<ReplicaView | null> {
   const answer = await kernel.ask<ReplicaCommand, ReplicaStatus>(address, (ask) => ({ type: 'read-replica', ask }), VIEW_DEADLINE_MS)
   if (!answer.ok) return null
-  const { rank, limits, engine } = replica
+  const { rank, limits } = replica
   return {
     ...answer.value,
     role: 'engine',
     rank,
     maxInFlight: limits.inFlight,
-    logprobMode: engine.logprobMode,
+    logprobMode: facts.logprobMode,
     maxModelLen: facts.maxModelLen,
   }
 }
@@ -105,6 +106,7 @@ async function probeWithin(
       facts.maxModelLen = result.maxModelLen
       facts.model = result.model
       facts.tier = result.tier
+      facts.logprobMode = result.logprobMode
     }
     return result
   } finally {

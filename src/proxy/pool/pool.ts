@@ -3,6 +3,7 @@ import type { ReplicaId, SessionId } from '../../contract/ids.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { ReplicaView } from '../boundary.ts'
 import type { Countable } from '../chat.ts'
+import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type Failure, failure } from '../failure.ts'
 import { failureOf, nextOf, type Refusal } from './choice.ts'
 import { type Member, type MemberOptions, openMember, type PoolReplica, viewOf } from './member.ts'
@@ -12,6 +13,9 @@ export type Lease = {
   readonly replica: PoolReplica
   /** The name by which this replica serves the policy. */
   readonly model: string
+  /** As its last probe found. */
+  readonly logprobMode: LogprobMode
+  readonly maxModelLen: number | null
   release(outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled', weightVersion: string | null): void
 }
 
@@ -145,6 +149,8 @@ export function openPool(options: PoolOptions): Pool {
     return {
       replica: member.replica,
       model: member.facts.model,
+      logprobMode: member.facts.logprobMode,
+      maxModelLen: member.facts.maxModelLen,
       release(outcome, weightVersion) {
         if (!isHeld) return
         isHeld = false

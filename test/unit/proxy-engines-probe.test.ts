@@ -1,0 +1,175 @@
+// What a probe finds out about a replica: whether it serves, what it may be used for, and what its logprobs mean.
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { findLogprobMode } from '../../src/proxy/engines/logprob-mode.ts'
+import { probe } from '../../src/proxy/engines/probe.ts'
+import type { Connection } from '../../src/proxy/engines/transport.ts'
+import { vllm } from '../../src/proxy/engines/vllm.ts'
+import { type Completion, completionBody, PROBED } from '../lib/proxy-fixture.ts'
+
+const respond = (body: unknown, status = 200) => ({
+  status,
+  headers: {},
+  body: new TextEncoder().encode(typeof body === 'string' ? body : JSON.stringify(body)),
+})
+
+describe('a probe', () => {
+  const chat = '/v1/chat/completions'
+  const completion = (changes: Completion = {}) => respond(completionBody({ ...PROBED, ...changes }))
+  const connection = (routes: Record<string, ReturnType<typeof respond> | 'refused'>, asked: unknown[] = []): Connection => ({
+    async send({ path, body }) {
+      if (body !== null) asked.push(JSON.parse(body))
+      const response = routes[path] ?? respond('', 404)
+      return response === 'refused' ? { ok: false, error: 'refused', detail: 'ECONNREFUSED' } : { ok: true, response }
+    },
+    close: async () => {},
+  })
+  const models = respond({
+    data: [
+      { id: 'other', max_model_len: 1 },
+      { id: 'policy', max_model_len: 8_192 },
+    ],
+  })
+  const never = new AbortController().signal
+
+  it.each([
+    {
+      given: 'ids and logprobs',
+      routes: { '/health': respond(''), '/v1/models': models, [chat]: completion() },
+      found: { type: 'serving', tier: 'train', maxModelLen: 8_192, logprobMode: 'raw', detail: null },
+    },
+    { given: 'a router without /health', routes: { [chat]: completion() }, found: { type: 'serving', tier: 'train', maxModelLen: null } },
+    {
+      given: 'the context of a llama.cpp slot',
+      routes: { '/v1/models': respond({ data: [{ id: 'policy', meta: { n_ctx: 512, n_ctx_train: 9_999 } }] }), [chat]: completion() },
+      found: { type: 'serving', maxModelLen: 512 },
+    },
+    {
+      given: 'no ids',
+      routes: { [chat]: completion({ ids: undefined }) },
+      found: { type: 'serving', tier: 'eval', logprobMode: 'unknown', detail: 'ids-missing: token_ids: not an array of token ids' },
+    },
+    { given: 'no logprobs', routes: { [chat]: completion({ logprobs: null }) }, found: { type: 'serving', tier: 'eval' } },
+    {
+      given: 'a budget that is not kept',
+      routes: { [chat]: completion({ ids: [1, 2, 3], logprobs: [-1, -1, -1], usage: {} }) },
+      found: { type: 'serving', tier: 'eval', detail: 'max_tokens 2 gave 3 tokens' },
+    },
+    {
+      given: 'no alternatives',
+      routes: { [chat]: completion({ alternatives: [] }) },
+      found: { type: 'serving', tier: 'train', logprobMode: 'unknown' },
+    },
+    { given: 'nobody there', routes: { '/health': 'refused' as const }, found: { type: 'unusable', detail: '/health: ECONNREFUSED' } },
+    {
+      given: 'a model still loading',
+      routes: { '/health': respond('', 503), [chat]: completion() },
+      found: { type: 'unusable', detail: '/health answered 503' },
+    },
+    {
+      given: 'another model',
+      routes: { '/health': respond(''), [chat]: respond({ message: 'no such model' }, 404) },
+      found: { type: 'unusable', detail: 'probe generation: 404 no such model' },
+    },
+    { given: 'an engine that aborts', routes: { [chat]: completion({ finish: 'abort' }) }, found: { type: 'unusable' } },
+  ])('finds $given', async ({ routes, found }) => {
+    expect(await probe(vllm, connection(routes), 'policy', never)).toMatchObject(found)
+  })
+
+  it('asks as calls are asked, then at two temperatures for alternatives, and for few tokens', async () => {
+    const asked: { max_tokens: number; temperature: number; top_logprobs: number }[] = []
+    await probe(vllm, connection({ [chat]: completion() }, asked), 'policy', never)
+    expect(asked.map(({ max_tokens, temperature, top_logprobs }) => [max_tokens, temperature, top_logprobs])).toEqual([
+      [2, 1, 0],
+      [1, 1, 5],
+      [1, 0.5, 5],
+    ])
+  })
+
+  it('takes the engine’s first model when the configuration names none', async () => {
+    const asked: { model: string }[] = []
+    const routes = connection({ '/v1/models': models, [chat]: completion() }, asked)
+    expect(await probe(vllm, routes, '', never)).toMatchObject({ type: 'serving', model: 'other', maxModelLen: 1 })
+    expect(new Set(asked.map(({ model }) => model))).toEqual(new Set(['other']))
+    expect(await probe(vllm, connection({ [chat]: completion() }), '', never)).toMatchObject({ type: 'unusable' })
+  })
+})
+
+describe('the meaning of logprobs', () => {
+  type Logits = Readonly<Record<string, number>>
+
+  /** `logprobs.content` of one position, as an engine with these logits would give it, its normaliser and all. */
+  const content = (logits: Logits, temperature: number, shown = 5): readonly unknown[] => {
+    const scaled = Object.entries(logits).map(([token, logit]) => [token, logit / temperature] as const)
+    const sum = Math.log(scaled.reduce((total, [, logit]) => total + Math.exp(logit), 0))
+    const top = scaled.map(([token, logit]) => ({ token, logprob: logit - sum })).sort((a, b) => b.logprob - a.logprob)
+    return [{ ...top[0], top_logprobs: top.slice(0, shown) }]
+  }
+  const engine = (mode: 'raw' | 'processed', prompts: readonly Logits[], asked: string[] = []) => {
+    const seen: string[] = []
+    return async (prompt: string, temperature: number) => {
+      asked.push(prompt)
+      if (!seen.includes(prompt)) seen.push(prompt)
+      return content(prompts[seen.length - 1] ?? {}, mode === 'raw' ? 1 : temperature)
+    }
+  }
+
+  it.each(['raw', 'processed'] as const)('is %s for every distribution with tokens apart', async (mode) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.double({ min: -12, max: 12, noNaN: true }), { minLength: 2, maxLength: 30 }), async (drawn) => {
+        const logits = Object.fromEntries([...drawn, 13, 12].map((logit, index) => [`t${index}`, logit]))
+        expect(await findLogprobMode(engine(mode, [logits]))).toBe(mode)
+      }),
+    )
+  })
+
+  it.each(['raw', 'processed'] as const)('is asked with another prompt while tokens are too close (%s)', async (mode) => {
+    const asked: string[] = []
+    const even = { a: 1, b: 0.9, c: 1.1 }
+    expect(await findLogprobMode(engine(mode, [even, even, { a: 3, b: 1 }], asked))).toBe(mode)
+    expect(new Set(asked).size).toBe(3)
+  })
+
+  it('stays unknown when no prompt tells, and is not asked for ever', async () => {
+    const asked: string[] = []
+    expect(
+      await findLogprobMode(
+        engine(
+          'raw',
+          [
+            { a: 1, b: 1 },
+            { a: 1, b: 1 },
+            { a: 1, b: 1 },
+          ],
+          asked,
+        ),
+      ),
+    ).toBe('unknown')
+    expect(asked).toHaveLength(6)
+  })
+
+  it.each([
+    ['nothing comes back', async () => null],
+    ['nothing is in it', async () => []],
+    ['the tokens are not the same', async (_: string, t: number) => (t === 1 ? content({ a: 3, b: 1 }, t) : content({ c: 3, d: 1 }, t))],
+    ['temperature does something else', async (_: string, t: number) => content(t === 1 ? { a: 3, b: 1 } : { a: 9, b: 1 }, 1)],
+    ['temperature turns them round', async (_: string, t: number) => content(t === 1 ? { a: 3, b: 1 } : { a: 1, b: 3 }, 1)],
+  ])('is unknown when %s', async (_given, ask) => {
+    expect(await findLogprobMode(ask)).toBe('unknown')
+  })
+
+  it('looks past tokens that are shown alike and past the logarithm of nothing', async () => {
+    const entry = (token: string, logprob: number, top: object[] = []) => ({ token, bytes: null, logprob, top_logprobs: top })
+    const position = (scale: number) => [
+      entry('a', -0.5 * scale, [
+        entry('a', -0.5 * scale),
+        entry('\uFFFD', -1 - scale),
+        entry('\uFFFD', -7),
+        entry('b', -2 * scale),
+        entry('z', -9999),
+      ]),
+    ]
+    expect(await findLogprobMode(async (_, temperature) => position(1 / temperature))).toBe('processed')
+    expect(await findLogprobMode(async () => position(1))).toBe('raw')
+  })
+})
