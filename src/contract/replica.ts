@@ -19,7 +19,7 @@ export type ReplicaSpec = {
 }
 
 export const MAX_REPLICAS = 64
-export const MAX_RANKS = 256
+const MAX_RANKS = 256
 
 const count = z.int().min(1).max(1_000_000)
 export const idSchema = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
