@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
 import { replicaId, sessionId } from '../../src/contract/ids.ts'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
+import type { ScriptInput } from '../../src/engine/scripted/script.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
@@ -32,6 +33,8 @@ export type Gateway = {
   readonly reports: readonly unknown[]
   /** Requests the port was handed so far. */
   arrivals(): number
+  /** Connections the port saw close before their answer's end. */
+  departures(): number
   openDoor(options?: Partial<DoorOptions>): SessionDoor
   /** Requests the engine had for this test: the probe's own is not among them. */
   asked(): ReturnType<ScriptedEngine['requests']>
@@ -40,20 +43,32 @@ export type Gateway = {
   close(): Promise<void>
 }
 
-export type GatewayOptions = { readonly settings?: Partial<BoundarySettings>; readonly maxBodyBytes?: number }
+export type GatewayOptions = {
+  readonly settings?: Partial<BoundarySettings>
+  readonly maxBodyBytes?: number
+  readonly maxModelLen?: number
+  /** The matrix's own, unless told otherwise. */
+  readonly script?: ScriptInput
+}
 
 export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const time = openWorld({ seed: 1 })
-  const engine = await openScriptedEngine({ script: SCRIPT, seed: 5, scheduler: time })
+  const engine = await openScriptedEngine({
+    script: options.script ?? SCRIPT,
+    seed: 5,
+    scheduler: time,
+    ...(options.maxModelLen === undefined ? {} : { maxModelLen: options.maxModelLen }),
+  })
   const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler: openEventLoop(), random: cryptoRandom(), peers: 0 })
   const records: CallRecord[] = []
   const reports: unknown[] = []
   const responses: SeenResponse[] = []
   let arrivals = 0
+  let departures = 0
   let doors = 0
   const boundary = openBoundary({
     kernel,
-    arena: openArena({ maxSlabs: 1, slabTokens: 2 ** 16 }),
+    arena: openArena({ maxSlabs: 1, slabTokens: 2 ** 17 }),
     model: MODEL,
     replicas: [{ id: replicaId('r0'), url: engine.url, engine: 'vllm' }],
     settings: { repeatDelayMs: 5, ...options.settings },
@@ -69,6 +84,9 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     ...boundary,
     handle(call, sink) {
       arrivals += 1
+      sink.onClosed(() => {
+        departures += 1
+      })
       return boundary.handle(call, sink)
     },
   }
@@ -107,6 +125,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     responses,
     reports,
     arrivals: () => arrivals,
+    departures: () => departures,
     openDoor,
     asked: () => engine.requests().slice(probes),
     release: () => time.advance(HELD_MS),
@@ -122,6 +141,16 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
 /** Waits for what other parts of the process bring about; the test's own limit is the deadline. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 1))
+}
+
+/** The same for something that should come while `work` is under way: its failure must be seen at once, not at the test's limit. */
+export async function untilDuring(work: Promise<unknown>, holds: () => boolean): Promise<void> {
+  let isOver = false
+  const end = (): void => {
+    isOver = true
+  }
+  work.then(end, end)
+  await until(() => isOver || holds())
 }
 
 /** The session's calls, each answered one with exactly the tokens of its generation. Seals the door. */
@@ -142,4 +171,18 @@ export async function expectExactTokens(gateway: Gateway): Promise<SealedCalls> 
   expect(gateway.reports).toEqual([])
   gateway.door.releaseSealed()
   return sealed
+}
+
+/** Requests that were generated to their end. */
+export function generations(gateway: Gateway): ReturnType<Gateway['asked']> {
+  return gateway.asked().filter(({ status, sampledIds, cancelled }) => status === 200 && sampledIds.length > 0 && !cancelled)
+}
+
+/** The last prompt is the one before it with what was sampled there, and more: strictly, id by id. */
+export function expectExtension(gateway: Gateway): void {
+  const [before, after] = generations(gateway).slice(-2)
+  if (before === undefined || after === undefined) throw new Error('there are no two generations')
+  const grown = [...before.promptIds, ...before.sampledIds]
+  expect(after.promptIds.slice(0, grown.length)).toEqual(grown)
+  expect(after.promptIds.length).toBeGreaterThan(grown.length)
 }

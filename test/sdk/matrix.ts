@@ -4,7 +4,7 @@ import type { CallRecord } from '../../src/contract/call.ts'
 import { pythonJsonOf } from '../../src/engine/scripted/python-json.ts'
 import type { BoundarySettings } from '../../src/proxy/settings.ts'
 import type { Answer, Driver } from './drivers/driver.ts'
-import { expectExactTokens, type Gateway, openGateway, until } from './gateway.ts'
+import { expectExactTokens, expectExtension, type Gateway, generations, openGateway, until, untilDuring } from './gateway.ts'
 import {
   FAULTS,
   type Fault,
@@ -111,7 +111,7 @@ const RUN: { readonly [fault in Fault]: <History>(cell: Cell<History>, opened: G
     const asking = driver
       .send(opened.endpoint, begun, { form, signal: leaving.signal, onEvent: () => leaving.abort() })
       .catch((error: unknown) => error)
-    await until(() => opened.asked().length > 0)
+    await untilDuring(asking, () => opened.asked().length > 0)
     // A stream is left at its first event; a plain call brings none.
     if (form === 'plain') leaving.abort()
     const left = await asking
@@ -157,7 +157,7 @@ async function askFirst<History>(
   const known = generations(opened).length
   const sending = driver.send(opened.endpoint, driver.begin(ask), { form, retries })
   if (before.length > 0) {
-    await until(() => opened.asked().length > before.length)
+    await untilDuring(sending, () => opened.asked().length > before.length)
     await opened.release()
   }
   const { answer, history } = await sending
@@ -174,7 +174,7 @@ async function askImpatiently<History>(
   { ask, first }: Scenario,
 ): Promise<Asked<History>> {
   const sending = driver.send(opened.endpoint, driver.begin(ask), { form, retries: 5, timeoutMs: IMPATIENT_MS })
-  await until(() => opened.arrivals() > 1 && opened.asked().length > 0)
+  await untilDuring(sending, () => opened.arrivals() > 1 && opened.asked().length > 0)
   await opened.release()
   const { answer, history } = await sending
   expect(opened.arrivals()).toBeGreaterThan(1)
@@ -188,7 +188,7 @@ async function askImpatiently<History>(
 async function askSecond<History>(
   { driver, form }: Cell<History>,
   opened: Gateway,
-  { results, second }: Scenario,
+  { results, first: said, second }: Scenario,
   first: Answer,
   history: History,
 ): Promise<void> {
@@ -203,16 +203,25 @@ async function askSecond<History>(
   const { answer } = await driver.send(opened.endpoint, next, { form })
   expectSaid(driver, form, answer, second)
   expectOneGeneration(opened, known, answer)
-  const [before, after] = generations(opened).slice(-2)
-  const grown = [...(before?.promptIds ?? []), ...(before?.sampledIds ?? [])]
-  expect(after?.promptIds.slice(0, grown.length)).toEqual(grown)
-  expect(after?.promptIds.length).toBeGreaterThan(grown.length)
-  for (const result of results) expect(JSON.stringify(after?.body)).toContain(JSON.stringify(result).slice(1, -1))
+  expectExtension(opened)
+  const messages = messagesOf(generations(opened).at(-1))
+  const calls = messages.flatMap((message) => message.tool_calls ?? [])
+  expect(calls.map((call) => call.function.arguments)).toEqual(said.calls.map((call) => pythonJsonOf(call.arguments)))
+  // Each result under the id that the engine itself gave its call.
+  expect(messages.filter(({ role }) => role === 'tool')).toEqual(
+    results.map((output, index) => ({ role: 'tool', tool_call_id: calls[index]?.id, content: driver.toolContent(output) })),
+  )
 }
 
-/** Requests that were generated to their end. */
-function generations(opened: Gateway) {
-  return opened.asked().filter(({ status, sampledIds, cancelled }) => status === 200 && sampledIds.length > 0 && !cancelled)
+type EngineMessage = {
+  readonly role: string
+  readonly content: unknown
+  readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly arguments: string } }[]
+}
+
+function messagesOf(request: ReturnType<typeof generations>[number] | undefined): readonly EngineMessage[] {
+  // The engine has read the body as a chat request before it generated.
+  return (request?.body as { readonly messages: readonly EngineMessage[] } | undefined)?.messages ?? []
 }
 
 function expectOneGeneration(opened: Gateway, known: number, { usage }: Answer): void {
@@ -239,9 +248,7 @@ function expectSaid<History>(driver: Driver<History>, form: Form, answer: Answer
 }
 
 function expectImage(opened: Gateway): void {
-  const [{ body } = { body: null }] = generations(opened)
-  const messages = (body as { readonly messages: readonly { readonly role: string; readonly content: unknown }[] }).messages
-  expect(messages.find(({ role }) => role === 'user')?.content).toEqual([
+  expect(messagesOf(generations(opened)[0]).find(({ role }) => role === 'user')?.content).toEqual([
     { type: 'text', text: expect.any(String) },
     { type: 'image_url', image_url: expect.objectContaining({ url: `data:image/png;base64,${RED_PIXEL.base64}` }) },
   ])

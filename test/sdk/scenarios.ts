@@ -7,6 +7,8 @@ export const FAULTS = ['ok', 'overload', 'engine 500', 'abort mid-stream', 'clie
 
 export type Form = (typeof FORMS)[number]
 export type Kind = (typeof KINDS)[number]
+/** Beside the matrix: thoughts that no tool call follows, which the next prompt leaves out. */
+type Topic = Kind | 'musing'
 export type Fault = (typeof FAULTS)[number]
 
 export type Tool = { readonly name: string; readonly description: string; readonly schema: Readonly<Record<string, unknown>> }
@@ -43,12 +45,12 @@ export const RED_PIXEL: Image = {
   base64: 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==',
 }
 
-const READ: Tool = {
+export const READ: Tool = {
   name: 'read_file',
   description: 'Reads a file.',
   schema: { type: 'object', properties: { path: { type: 'string' }, limit: { type: 'number' } }, required: ['path'] },
 }
-const SEARCH: Tool = {
+export const SEARCH: Tool = {
   name: 'search',
   description: 'Searches the work tree.',
   schema: { type: 'object', properties: { query: { type: 'string' }, where: { type: 'array', items: { type: 'string' } } } },
@@ -62,9 +64,9 @@ const USER_SPEAKS = 'And what follows from that?'
 const SLOWLY = ' Take your time.'
 export const HELD_MS = 60_000
 
-const said = (text: string, more: Partial<Said> = {}): Said => ({ text, reasoning: '', calls: [], ...more })
+export const said = (text: string, more: Partial<Said> = {}): Said => ({ text, reasoning: '', calls: [], ...more })
 
-const ANSWERS: { readonly [kind in Kind]: Pick<Scenario, 'first' | 'results' | 'second'> } = {
+const ANSWERS: { readonly [topic in Topic]: Pick<Scenario, 'first' | 'results' | 'second'> } = {
   text: {
     first: said('Hello 👋 & <welcome> "friend",\n\n  two lines; 𝒰nicode at the end: é'),
     results: [],
@@ -100,19 +102,24 @@ const ANSWERS: { readonly [kind in Kind]: Pick<Scenario, 'first' | 'results' | '
     results: ['no match'],
     second: said('It is alone.'),
   },
+  musing: {
+    first: said('Yes.', { reasoning: ' A thought with blanks around it,\n\nand a second paragraph. ' }),
+    results: [],
+    second: said('Still yes.', { reasoning: 'Again.' }),
+  },
 }
 
-export function scenario(kind: Kind, pace: 'at once' | 'held' = 'at once'): Scenario {
+export function scenario(topic: Topic, pace: 'at once' | 'held' = 'at once'): Scenario {
   return {
     ask: {
       system: 'You are terse.',
-      text: `${question(kind)}${pace === 'held' ? SLOWLY : ''}`,
-      image: kind === 'image' ? RED_PIXEL : null,
-      tools: kind === 'text' ? [] : [READ, SEARCH],
-      thinks: kind === 'reasoning',
+      text: `${question(topic)}${pace === 'held' ? SLOWLY : ''}`,
+      image: topic === 'image' ? RED_PIXEL : null,
+      tools: topic === 'text' || topic === 'musing' ? [] : [READ, SEARCH],
+      thinks: topic === 'reasoning' || topic === 'musing',
       maxTokens: 4_096,
     },
-    ...ANSWERS[kind],
+    ...ANSWERS[topic],
   }
 }
 
@@ -120,9 +127,9 @@ export const followUp = USER_SPEAKS
 
 /** Every question of the table with its two answers, and the same ones held. */
 export const SCRIPT: ScriptInput = {
-  rules: KINDS.flatMap((kind) => {
-    const { first, second } = ANSWERS[kind]
-    const asked = question(kind)
+  rules: [...KINDS, 'musing' as const].flatMap((topic) => {
+    const { first, second } = ANSWERS[topic]
+    const asked = question(topic)
     return [
       { match: { first_user_contains: `${asked}${SLOWLY}`, turn: 1 }, choices: [{ ...scripted(first), latency: { ttft_ms: HELD_MS } }] },
       { match: { first_user_contains: asked, turn: 1 }, choices: [scripted(first)] },
@@ -131,10 +138,10 @@ export const SCRIPT: ScriptInput = {
   }),
 }
 
-function question(kind: Kind): string {
-  return `Please show me ${kind}.`
+function question(topic: Topic): string {
+  return `Please show me ${topic}.`
 }
 
-function scripted({ text, reasoning, calls }: Said) {
+export function scripted({ text, reasoning, calls }: Said) {
   return { text, reasoning, tool_calls: calls.map((call) => ({ name: call.name, arguments: { ...call.arguments } })) }
 }

@@ -2,7 +2,7 @@
 import OpenAI from 'openai'
 import type { Ask, Tool } from '../scenarios.ts'
 import type { Answer, Driver, Endpoint, Wish } from './driver.ts'
-import { isOpenaiAbort, isOpenaiStatus, openaiRetryAfter } from './openai-errors.ts'
+import { isOpenaiAbort, isOpenaiStatus, OPENAI_ERROR_WORDS, openaiErrorWord, openaiRetryAfter } from './openai-errors.ts'
 
 export type ChatHistory = {
   readonly messages: readonly OpenAI.ChatCompletionMessageParam[]
@@ -25,6 +25,7 @@ export const chat: Driver<ChatHistory> = {
   finishes: { stop: 'stop', tool_calls: 'tool_calls', length: 'length' },
   signsReasoning: false,
   showsHeaders: true,
+  lateFailure: 'thrown',
   begin: ({ system, text, image, tools, maxTokens }: Ask) => ({
     messages: [
       { role: 'system', content: system },
@@ -46,12 +47,7 @@ export const chat: Driver<ChatHistory> = {
     maxTokens,
   }),
   async send(endpoint, history, wish) {
-    const body = {
-      model: 'gpt-any',
-      messages: [...history.messages],
-      max_completion_tokens: history.maxTokens,
-      ...(history.tools.length === 0 ? {} : { tools: [...history.tools] }),
-    }
+    const body = chatBody(history)
     const options = wish.signal === undefined ? {} : { signal: wish.signal }
     const sdk = chatClient(endpoint, wish)
     let completion: OpenAI.ChatCompletion
@@ -72,6 +68,11 @@ export const chat: Driver<ChatHistory> = {
     if (message === undefined) throw new Error('the SDK gave no choice')
     return { answer: answerOf(completion, reasoning), history: { ...history, messages: [...history.messages, message] } }
   },
+  async count(endpoint, history) {
+    const counted: { readonly count: number } = await chatClient(endpoint).post('/tokenize', { body: chatBody(history) })
+    return counted.count
+  },
+  toolContent: (output) => output,
   withResults: (history, results) => ({
     ...history,
     messages: [
@@ -83,6 +84,17 @@ export const chat: Driver<ChatHistory> = {
   isStatusError: isOpenaiStatus,
   isAbort: isOpenaiAbort,
   retryAfter: openaiRetryAfter,
+  errorWord: openaiErrorWord,
+  errorWords: OPENAI_ERROR_WORDS,
+}
+
+export function chatBody(history: ChatHistory) {
+  return {
+    model: 'gpt-any',
+    messages: [...history.messages],
+    max_completion_tokens: history.maxTokens,
+    ...(history.tools.length === 0 ? {} : { tools: [...history.tools] }),
+  }
 }
 
 function answerOf(completion: OpenAI.ChatCompletion, reasoning: string): Answer {

@@ -46,17 +46,27 @@ export type Result = { readonly call: Call; readonly output: string }
 /** A conversation in the SDK's own types; what the SDK returned stands in it untouched. */
 export type Driver<History> = {
   readonly dialect: DialectName
+  /** The vendor's words for failures, by status. */
+  readonly errorWords: Readonly<Record<400 | 401 | 403 | 404 | 413 | 415 | 429, string>>
   readonly finishes: { readonly stop: string; readonly tool_calls: string; readonly length: string }
   readonly signsReasoning: boolean
   /** False where the SDK throws without the headers of the answer. */
   readonly showsHeaders: boolean
+  /** How a failure comes to light that follows the head of a stream. */
+  readonly lateFailure: 'thrown' | 'in the answer'
   begin(ask: Ask): History
   /** Rejects with the SDK's own error. */
   send(endpoint: Endpoint, history: History, wish: Wish): Promise<{ readonly answer: Answer; readonly history: History }>
+  /** By the vendor's own counting route; Chat has none, and asks the engine's in its place. */
+  count(endpoint: Endpoint, history: History): Promise<number>
+  /** What the engine is told of an output: text, or the object in which the dialect wraps it. */
+  toolContent(output: string): string
   withResults(history: History, results: readonly Result[]): History
   withUser(history: History, text: string): History
   /** True for the SDK's own class for this status, with this status. */
   isStatusError(error: unknown, status: number): boolean
   isAbort(error: unknown): boolean
   retryAfter(error: unknown): string | null
+  /** The vendor's word for the failure, where its envelope has one; null for what is no error of the SDK. */
+  errorWord(error: unknown): string | null
 }

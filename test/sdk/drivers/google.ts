@@ -6,6 +6,7 @@ import {
   type GenerateContentConfig,
   GenerateContentResponse,
   GoogleGenAI,
+  type Tool as GoogleTool,
   type Part,
 } from '@google/genai'
 import type { Ask, Tool } from '../scenarios.ts'
@@ -30,11 +31,21 @@ export function googleClient(endpoint: Endpoint, wish: Pick<Wish, 'retries' | 't
   })
 }
 
+/** The other face of the SDK: its counting route takes the system prompt and the tools too. */
+export function vertexClient(endpoint: Endpoint): GoogleGenAI {
+  return new GoogleGenAI({
+    vertexai: true,
+    apiKey: endpoint.key,
+    httpOptions: { baseUrl: `${endpoint.origin}${endpoint.basePath}`, fetch: endpoint.fetch },
+  })
+}
+
 export const google: Driver<GoogleHistory> = {
   dialect: 'google',
   finishes: { stop: 'STOP', tool_calls: 'STOP', length: 'MAX_TOKENS' },
   signsReasoning: true,
   showsHeaders: false,
+  lateFailure: 'thrown',
   begin: ({ system, text, image, tools, thinks, maxTokens }: Ask) => ({
     contents: [
       {
@@ -69,6 +80,20 @@ export const google: Driver<GoogleHistory> = {
     const parts = seen.flatMap((response) => response.candidates?.[0]?.content?.parts ?? [])
     return { answer: answerOf(seen, parts), history: { ...history, contents: [...history.contents, { role: 'model', parts }] } }
   },
+  async count(endpoint, history) {
+    const { systemInstruction, tools } = history.config
+    const counted = await vertexClient(endpoint).models.countTokens({
+      model: 'gemini-any',
+      contents: [...history.contents],
+      config: {
+        ...(systemInstruction === undefined ? {} : { systemInstruction }),
+        // The declared type leaves out tools that only run on the client, which are none of ours.
+        ...(tools === undefined ? {} : { tools: tools as GoogleTool[] }),
+      },
+    })
+    return counted.totalTokens ?? Number.NaN
+  },
+  toolContent: (output) => JSON.stringify({ output }),
   withResults: (history, results) => ({
     ...history,
     contents: [
@@ -83,6 +108,16 @@ export const google: Driver<GoogleHistory> = {
   isStatusError: (error, status) => error instanceof ApiError && error.status === status,
   isAbort: (error) => error instanceof DOMException && error.name === 'AbortError',
   retryAfter: () => null,
+  errorWords: {
+    400: 'INVALID_ARGUMENT',
+    401: 'UNAUTHENTICATED',
+    403: 'PERMISSION_DENIED',
+    404: 'NOT_FOUND',
+    413: 'INVALID_ARGUMENT',
+    415: 'INVALID_ARGUMENT',
+    429: 'RESOURCE_EXHAUSTED',
+  },
+  errorWord: (error) => (error instanceof ApiError ? JSON.parse(error.message).error.status : null),
 }
 
 function declaration({ name, description, schema }: Tool): FunctionDeclaration {

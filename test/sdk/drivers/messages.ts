@@ -36,6 +36,7 @@ export const messages: Driver<MessagesHistory> = {
   finishes: { stop: 'end_turn', tool_calls: 'tool_use', length: 'max_tokens' },
   signsReasoning: true,
   showsHeaders: true,
+  lateFailure: 'thrown',
   begin: ({ system, text, image, tools, thinks, maxTokens }: Ask) => ({
     system,
     messages: [
@@ -75,6 +76,11 @@ export const messages: Driver<MessagesHistory> = {
     const turn: Anthropic.MessageParam = { role: 'assistant', content: message.content }
     return { answer: answerOf(message, argumentTexts), history: { ...history, messages: [...history.messages, turn] } }
   },
+  async count(endpoint, history) {
+    const { max_tokens: _limit, ...body } = messagesBody(history)
+    return (await anthropicClient(endpoint).messages.countTokens(body)).input_tokens
+  },
+  toolContent: (output) => output,
   withResults: (history, results) => ({
     ...history,
     messages: [
@@ -85,6 +91,16 @@ export const messages: Driver<MessagesHistory> = {
   withUser: (history, text) => ({ ...history, messages: [...history.messages, { role: 'user', content: text }] }),
   isStatusError: (error, status) => error instanceof (CLASSES[status] ?? Anthropic.APIError) && error.status === status,
   isAbort: (error) => error instanceof Anthropic.APIUserAbortError,
+  errorWords: {
+    400: 'invalid_request_error',
+    401: 'authentication_error',
+    403: 'permission_error',
+    404: 'not_found_error',
+    413: 'request_too_large',
+    415: 'invalid_request_error',
+    429: 'rate_limit_error',
+  },
+  errorWord: (error) => (error instanceof Anthropic.APIError ? error.type : null),
   retryAfter: (error) => (error instanceof Anthropic.APIError ? (error.headers?.get('retry-after') ?? null) : null),
 }
 

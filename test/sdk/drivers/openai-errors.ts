@@ -22,3 +22,18 @@ export function isOpenaiAbort(error: unknown): boolean {
 export function openaiRetryAfter(error: unknown): string | null {
   return error instanceof OpenAI.APIError ? (error.headers?.get('retry-after') ?? null) : null
 }
+
+export function openaiErrorWord(error: unknown): string | null {
+  return error instanceof OpenAI.APIError ? (error.type ?? null) : null
+}
+
+/** The envelope's `type` by status. */
+export const OPENAI_ERROR_WORDS = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'invalid_request_error',
+  415: 'invalid_request_error',
+  429: 'rate_limit_error',
+} as const

@@ -3,7 +3,7 @@ import type OpenAI from 'openai'
 import type { Ask, Tool } from '../scenarios.ts'
 import { chatClient } from './chat.ts'
 import type { Answer, Driver } from './driver.ts'
-import { isOpenaiAbort, isOpenaiStatus, openaiRetryAfter } from './openai-errors.ts'
+import { isOpenaiAbort, isOpenaiStatus, OPENAI_ERROR_WORDS, openaiErrorWord, openaiRetryAfter } from './openai-errors.ts'
 
 type Item = OpenAI.Responses.ResponseInputItem
 
@@ -20,6 +20,7 @@ export const responses: Driver<ResponsesHistory> = {
   finishes: { stop: 'completed', tool_calls: 'completed', length: 'incomplete: max_output_tokens' },
   signsReasoning: true,
   showsHeaders: true,
+  lateFailure: 'in the answer',
   begin: ({ system, text, image, tools, thinks, maxTokens }: Ask) => ({
     instructions: system,
     input: [
@@ -59,6 +60,18 @@ export const responses: Driver<ResponsesHistory> = {
     const items: readonly Item[] = response.output as readonly Item[]
     return { answer: readResponse(response), history: { ...history, input: [...history.input, ...items] } }
   },
+  async count(endpoint, history) {
+    const { model, instructions, input, tools, reasoning } = responsesBody(history)
+    const counted = await chatClient(endpoint).responses.inputTokens.count({
+      model,
+      instructions,
+      input,
+      ...(tools === undefined ? {} : { tools }),
+      ...(reasoning === undefined ? {} : { reasoning }),
+    })
+    return counted.input_tokens
+  },
+  toolContent: (output) => output,
   withResults: (history, results) => ({
     ...history,
     input: [...history.input, ...results.map(({ call, output }) => ({ type: 'function_call_output' as const, call_id: call.id, output }))],
@@ -67,6 +80,8 @@ export const responses: Driver<ResponsesHistory> = {
   isStatusError: isOpenaiStatus,
   isAbort: isOpenaiAbort,
   retryAfter: openaiRetryAfter,
+  errorWord: openaiErrorWord,
+  errorWords: OPENAI_ERROR_WORDS,
 }
 
 export function responsesBody(history: ResponsesHistory) {
