@@ -90,15 +90,16 @@ export function readShellOutput(value: unknown, place: string): ToolOutput {
   return { text: runs.join('\n'), images: [] }
 }
 
+const STREAMS = ['stdout', 'stderr'] as const
+
 function shownRun(run: JsonObject, place: string): string {
-  const { stdout, stderr, outcome } = run
-  const printed = [stdout, stderr].map((stream, index) =>
-    isAbsent(stream) ? '' : text(stream, `${place}.${index === 0 ? 'stdout' : 'stderr'}`, true),
-  )
-  const end = isObject(outcome) && outcome.type === 'timeout' ? ['timed out'] : exitLine(outcome)
-  return [...printed.filter((stream) => stream !== ''), ...end].join('\n')
+  const printed = STREAMS.map((name) => (isAbsent(run[name]) ? '' : text(run[name], `${place}.${name}`, true)))
+  const lines = printed.filter((stream) => stream !== '').map((stream) => stream.replace(/\n$/, ''))
+  return [...lines, ...ending(run.outcome)].join('\n')
 }
 
-function exitLine(outcome: unknown): readonly string[] {
-  return isObject(outcome) && typeof outcome.exit_code === 'number' ? [`exit code: ${outcome.exit_code}`] : []
+function ending(outcome: unknown): readonly string[] {
+  if (!isObject(outcome)) return []
+  if (outcome.type === 'timeout') return ['timed out']
+  return typeof outcome.exit_code === 'number' ? [`exit code: ${outcome.exit_code}`] : []
 }

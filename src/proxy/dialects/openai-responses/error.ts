@@ -1,8 +1,12 @@
 // Failures of Responses: OpenAI's envelope before the head, `response.failed` after it.
 import type { Failure } from '../../failure.ts'
-import { openaiCode } from '../openai-failure.ts'
+import type { HttpReply } from '../dialect.ts'
+import { openaiCode, writeOpenaiFailure } from '../openai-failure.ts'
 
-export { writeOpenaiFailure as writeResponsesFailure } from '../openai-failure.ts'
+/** The conversation, which a chat engine calls messages, is this vendor's input. */
+export function writeResponsesFailure(failure: Failure): HttpReply {
+  return writeOpenaiFailure(failure.param === 'messages' ? { ...failure, param: 'input' } : failure)
+}
 
 export type StreamedError = { readonly code: string; readonly message: string }
 

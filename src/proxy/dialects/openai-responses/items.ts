@@ -90,7 +90,7 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
       return gave(readShellOutput(item.output, `${place}.output`))
     case 'tool_search_output': {
       known(SEARCH_FIELDS)
-      const source: ToolSource = { value: item.tools, place: `${place}.tools` }
+      const source: ToolSource = { value: item.tools ?? [], place: `${place}.tools` }
       const found: readonly Piece[] = [{ type: 'tools', source }]
       return isAbsent(item.call_id) ? found : [...found, ...gave({ text: foundNames(item.tools), images: [] })]
     }
