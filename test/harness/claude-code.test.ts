@@ -1,48 +1,17 @@
-// The real Claude Code, as it is and in its bare mode.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { accountFor, checkRecords } from './laws.ts'
-import { type Bench, openBench } from './rollout.ts'
-import { bareClaudeHands, claudeHands, type Hands, TEN_TURN_FILES, tenTurns, twoTurns } from './tasks.ts'
+// The real Claude Code: as it is, with its betas, and in its bare mode.
+import { describeAgent } from './suite.ts'
+import { bareClaudeHands, claudeHands } from './tasks.ts'
 
-let bench: Bench
-beforeAll(async () => {
-  bench = await openBench()
-})
-afterAll(() => bench.close())
+const SHARED = { dialect: 'anthropic', diagnostics: ['history-restored'] } as const
 
-const EXPECTED = { dialect: 'anthropic', model: 'Qwen/Qwen3-8B' } as const
-
-describe.each<[string, Readonly<Record<string, unknown>>, Hands]>([
-  ['as it is', {}, claudeHands],
-  ['with its betas', { experimental_betas: true }, claudeHands],
-  ['in its bare mode', { bare: true }, bareClaudeHands],
-])('claude_code %s', (_name, settings, hands) => {
-  const agent = { harness: 'claude_code', settings }
-
-  it('does a short task in two sessions at once, each with its own calls and tokens', async () => {
-    const rollout = await bench.run(agent, twoTurns(hands, bench.out), { num_samples: 2 })
-    expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([
-      ['completed', null],
-      ['completed', null],
-    ])
-    expect(accountFor(rollout)).toEqual({ turns: 4, aux: 0, repeats: 0 })
-    for (const session of rollout.sessions) {
-      checkRecords(session, EXPECTED)
-      expect(session.records).toHaveLength(2)
-    }
-    expect(Object.values(rollout.files)).toHaveLength(2)
-    for (const [path, content] of Object.entries(rollout.files)) expect(content).toContain(path.split('/')[0])
-    expect(await bench.leftovers()).toEqual([])
-  }, 90_000)
-
-  it('does ten turns with edits, which are one chain of which every sampled token is trained once', async () => {
-    const rollout = await bench.run(agent, tenTurns(hands, bench.out))
-    expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
-    expect(accountFor(rollout)).toEqual({ turns: 10, aux: 0, repeats: 0 })
-    for (const session of rollout.sessions) checkRecords(session, EXPECTED)
-    expect(Object.fromEntries(Object.entries(rollout.files).map(([path, content]) => [path.split('/')[1], content]))).toEqual(
-      TEN_TURN_FILES,
-    )
-    expect(await bench.leftovers()).toEqual([])
-  }, 90_000)
-})
+describeAgent('claude_code', [
+  { ...SHARED, name: 'as it is', settings: {}, hands: claudeHands, tools: ['Agent', 'Bash', 'Edit', 'Read', 'Write'] },
+  {
+    ...SHARED,
+    name: 'with its betas',
+    settings: { experimental_betas: true },
+    hands: claudeHands,
+    tools: ['Agent', 'Bash', 'Edit', 'Read', 'ToolSearch', 'Write'],
+  },
+  { ...SHARED, name: 'in its bare mode', settings: { bare: true }, hands: bareClaudeHands, tools: ['Bash', 'Edit', 'Read'] },
+])

@@ -1,48 +1,19 @@
 // The real pi CLI on each of its four protocols.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DialectName } from '../../src/contract/call.ts'
-import { accountFor, checkRecords } from './laws.ts'
-import { type Bench, openBench } from './rollout.ts'
-import { piHands, TEN_TURN_FILES, tenTurns, twoTurns } from './tasks.ts'
+import { describeAgent, type Way } from './suite.ts'
+import { piHands } from './tasks.ts'
 
-let bench: Bench
-beforeAll(async () => {
-  bench = await openBench()
+const onApi = (api: string, dialect: Way['dialect']): Way => ({
+  name: `on ${api}`,
+  dialect,
+  settings: { api },
+  hands: piHands,
+  tools: ['bash', 'edit', 'read', 'write'],
+  diagnostics: ['history-restored'],
 })
-afterAll(() => bench.close())
 
-describe.each<[string, DialectName]>([
-  ['openai-completions', 'openai-chat'],
-  ['openai-responses', 'openai-responses'],
-  ['anthropic-messages', 'anthropic'],
-  ['google-generative-ai', 'google'],
-])('pi on %s', (api, dialect) => {
-  const agent = { harness: 'pi', settings: { api } }
-
-  it('does a short task in two sessions at once, each with its own calls and tokens', async () => {
-    const rollout = await bench.run(agent, twoTurns(piHands, bench.out), { num_samples: 2 })
-    expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([
-      ['completed', null],
-      ['completed', null],
-    ])
-    expect(accountFor(rollout)).toEqual({ turns: 4, aux: 0, repeats: 0 })
-    for (const session of rollout.sessions) {
-      checkRecords(session, { dialect, model: 'Qwen/Qwen3-8B' })
-      expect(session.records).toHaveLength(2)
-    }
-    expect(Object.values(rollout.files)).toHaveLength(2)
-    for (const [path, content] of Object.entries(rollout.files)) expect(content).toContain(path.split('/')[0])
-    expect(await bench.leftovers()).toEqual([])
-  }, 90_000)
-
-  it('does ten turns with edits, which are one chain of which every sampled token is trained once', async () => {
-    const rollout = await bench.run(agent, tenTurns(piHands, bench.out))
-    expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
-    expect(accountFor(rollout)).toEqual({ turns: 10, aux: 0, repeats: 0 })
-    for (const session of rollout.sessions) checkRecords(session, { dialect, model: 'Qwen/Qwen3-8B' })
-    expect(Object.fromEntries(Object.entries(rollout.files).map(([path, content]) => [path.split('/')[1], content]))).toEqual(
-      TEN_TURN_FILES,
-    )
-    expect(await bench.leftovers()).toEqual([])
-  }, 90_000)
-})
+describeAgent('pi', [
+  onApi('openai-completions', 'openai-chat'),
+  onApi('openai-responses', 'openai-responses'),
+  onApi('anthropic-messages', 'anthropic'),
+  onApi('google-generative-ai', 'google'),
+])

@@ -29,7 +29,7 @@ export type Session = {
   readonly outcome: string
   readonly error: string | null
   readonly traces: readonly Trace[]
-  readonly untrained: readonly { readonly call_id: string; readonly reason: string }[]
+  readonly untrained: readonly { readonly call_id: string; readonly reason: string; readonly tokens: number }[]
   readonly forks: Readonly<Record<string, number>>
   readonly records: readonly CallRecord[]
 }
@@ -93,6 +93,14 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
     if (!answer.ok) throw new Error(`the ledger did not answer: ${answer.error}`)
     return answer.value.toSorted((one, other) => one.sequence - other.sequence)
   }
+
+  await vi.waitUntil(
+    async () => {
+      const nodes = await control<readonly { readonly replicas: readonly { readonly tier: string | null }[] }[]>('/nodes')
+      return nodes.every(({ replicas }) => replicas.some(({ tier }) => tier === 'train'))
+    },
+    { timeout: 20_000, interval: 20 },
+  )
 
   return {
     engine,

@@ -1,0 +1,69 @@
+// A way from an agent to the model port on which connections can be cut, or their answers lost.
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Harness } from '../../src/harness/harness.ts'
+
+const PORT = 'POLAR_TEST_DETOUR_PORT'
+
+export type Detour = {
+  /** What the agent needs in its environment to take it. */
+  readonly env: Readonly<Record<string, string>>
+  /** Cuts what is open. */
+  cut(): void
+  /** The next answer is read to its end and thrown away, then its connection is cut: the sender cannot know. */
+  loseNextAnswer(): void
+  close(): Promise<void>
+}
+
+export async function openDetour(modelPort: number): Promise<Detour> {
+  const open = new Set<Socket>()
+  let isLosing = false
+  const server = createServer((agent) => {
+    const node = connect(modelPort, '127.0.0.1')
+    const end = (): void => {
+      agent.destroy()
+      node.destroy()
+    }
+    for (const socket of [agent, node]) {
+      open.add(socket)
+      socket.on('error', end).on('close', () => {
+        open.delete(socket)
+        end()
+      })
+    }
+    agent.on('data', (chunk) => node.write(chunk))
+    node.on('data', (chunk) => {
+      if (!isLosing) return void agent.write(chunk)
+      // The last piece of a chunked body.
+      if (!chunk.toString('latin1').endsWith('0\r\n\r\n')) return
+      isLosing = false
+      end()
+    })
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  const cut = (): void => {
+    for (const socket of open) socket.destroy()
+  }
+  return {
+    env: { [PORT]: String((server.address() as AddressInfo).port) }, // a TCP server's address
+    cut,
+    loseNextAnswer() {
+      isLosing = true
+    },
+    async close() {
+      cut()
+      await new Promise((closed) => server.close(closed))
+    },
+  }
+}
+
+/** The same harness, sent by the detour. */
+export function withDetour(harness: Harness): Harness {
+  return {
+    ...harness,
+    plan: (context) => {
+      const modelUrl = new URL(context.modelUrl)
+      modelUrl.port = context.agent.env[PORT] ?? modelUrl.port
+      return harness.plan({ ...context, modelUrl: modelUrl.href })
+    },
+  }
+}
