@@ -37,8 +37,8 @@ const POSTS: { readonly [path: string]: { readonly type: 'generate' | 'count'; r
   '/v1/responses/input_tokens': { type: 'count', dialect: openaiResponses },
 }
 
-/** `/v1beta/models/…`, the same without a version, and Vertex's longer path. */
-const GOOGLE_MODELS = /^(?:\/v1|\/v1alpha|\/v1beta1?)?(?:\/publishers\/google)?\/models\/(.+)$/
+/** `/v1beta/models/…`, the same without a version, and Vertex's longer paths. */
+const GOOGLE_MODELS = /^(?:\/v1|\/v1alpha|\/v1beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?(?:\/publishers\/google)?\/models\/(.+)$/
 
 export function detect(method: string, url: string, headers: Headers): Detected {
   const { path, query } = split(url)
@@ -80,7 +80,7 @@ function googleAction(path: string, query: URLSearchParams): Route | null {
     case 'generateContent':
       return { type: 'generate', dialect: google, url: { model, form: 'plain' } }
     case 'streamGenerateContent':
-      return { type: 'generate', dialect: google, url: { model, form: query.get('alt') === 'sse' ? 'events' : 'array' } }
+      return { type: 'generate', dialect: google, url: { model, form: isEvents(query) ? 'events' : 'array' } }
     case 'countTokens':
       return { type: 'count', dialect: google, url: { model, form: null } }
     default:
@@ -88,9 +88,15 @@ function googleAction(path: string, query: URLSearchParams): Route | null {
   }
 }
 
-/** One path lists the models of two vendors; the client says by a header whose it expects. */
+/** Google's system parameters have two spellings. */
+function isEvents(query: URLSearchParams): boolean {
+  return query.get('alt') === 'sse' || query.get('$alt') === 'sse'
+}
+
+/** One path lists the models of three vendors; the client says by a header whose it expects. */
 function listDialect(headers: Headers): Dialect {
-  return headerOf(headers, 'anthropic-version') === null ? openaiChat : anthropic
+  if (headerOf(headers, 'anthropic-version') !== null) return anthropic
+  return headerOf(headers, 'x-goog-api-key') === null ? openaiChat : google
 }
 
 /** Whose envelope a client understands that asked for a path nobody serves. */

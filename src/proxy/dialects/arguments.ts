@@ -8,15 +8,15 @@ import { isObject, type JsonObject } from '../json.ts'
 export function parsedArguments(text: string): JsonObject {
   try {
     const value: unknown = JSON.parse(text, exactNumber)
-    return isObject(value) ? value : {}
+    return isObject(value) && !exact.isRawJSON(value) ? value : {}
   } catch {
     return {}
   }
 }
 
 /** Part of every Node this runs on, and not yet of TypeScript's library. */
-const { rawJSON } = JSON as typeof JSON & { readonly rawJSON: (source: string) => unknown }
+const exact = JSON as typeof JSON & { readonly rawJSON: (source: string) => unknown; readonly isRawJSON: (value: unknown) => boolean }
 
 function exactNumber(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  return typeof value === 'number' && context?.source !== undefined ? rawJSON(context.source) : value
+  return typeof value === 'number' && context?.source !== undefined ? exact.rawJSON(context.source) : value
 }
