@@ -1,12 +1,10 @@
 // Whole conversations as an agent has them: many turns, answers of many pieces, and the same conversation twice at once.
 import { expect, it } from 'vitest'
-import type { ScriptInput } from '../../src/engine/scripted/script.ts'
 import type { Answer, Driver } from './drivers/driver.ts'
 import { describeEveryDialect } from './every-dialect.ts'
 import { expectExactTokens, expectExtension, type Gateway, openGateway } from './gateway.ts'
-import { type Ask, FORMS, type Form, READ, type Said, SEARCH, said, scenario, scripted } from './scenarios.ts'
+import { type Ask, FORMS, type Form, QUESTION, READ, type Said, SEARCH, said, scenario, scriptOf } from './scenarios.ts'
 
-const QUESTION = 'Walk the whole way.'
 const ASK: Ask = { ...scenario('reasoning').ask, text: QUESTION, tools: [READ, SEARCH], maxTokens: 20_000 }
 
 /** Each turn calls one more tool than the one before; some think, some speak, some do neither. */
@@ -33,10 +31,6 @@ const LONG: readonly Said[] = [
 function calls(count: number): Said['calls'] {
   return Array.from({ length: count }, (_, index) => ({ name: 'read_file', arguments: { path: `${count}/${index}.txt`, limit: index } }))
 }
-
-const scriptOf = (turns: readonly Said[]): ScriptInput => ({
-  rules: turns.map((turn, index) => ({ match: { first_user_contains: QUESTION, turn: index + 1 }, choices: [scripted(turn)] })),
-})
 
 /** Answers every call of every turn until one calls nothing. */
 async function walk<History>(driver: Driver<History>, opened: Gateway, forms: (turn: number) => Form): Promise<readonly Answer[]> {

@@ -183,6 +183,25 @@ export function expectExtension(gateway: Gateway): void {
   const [before, after] = generations(gateway).slice(-2)
   if (before === undefined || after === undefined) throw new Error('there are no two generations')
   const grown = [...before.promptIds, ...before.sampledIds]
-  expect(after.promptIds.slice(0, grown.length)).toEqual(grown)
+  const parted = grown.findIndex((id, index) => after.promptIds[index] !== id)
+  expect(parted, `the prompts part at token ${parted} of ${grown.length} (prompt: ${before.promptIds.length})`).toBe(-1)
   expect(after.promptIds.length).toBeGreaterThan(grown.length)
+}
+
+export type EngineMessage = {
+  readonly role: string
+  readonly content: unknown
+  readonly reasoning_content?: string
+  readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } }[]
+  readonly tool_call_id?: string
+}
+
+/** What the engine was told in its last generation. */
+export function lastMessages(gateway: Gateway): readonly EngineMessage[] {
+  return messagesOf(generations(gateway).at(-1))
+}
+
+export function messagesOf(request: ReturnType<typeof generations>[number] | undefined): readonly EngineMessage[] {
+  // The engine has read the body as a chat request before it generated.
+  return (request?.body as { readonly messages: readonly EngineMessage[] } | undefined)?.messages ?? []
 }

@@ -1,10 +1,20 @@
 // The matrix of one dialect: every form, kind and fault, one test each, named by its coordinates.
 import { describe, expect, it } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
-import { pythonJsonOf } from '../../src/engine/scripted/python-json.ts'
 import type { BoundarySettings } from '../../src/proxy/settings.ts'
+import { pythonJsonOf } from '../../src/python-json.ts'
 import type { Answer, Driver } from './drivers/driver.ts'
-import { expectExactTokens, expectExtension, type Gateway, generations, openGateway, until, untilDuring } from './gateway.ts'
+import {
+  expectExactTokens,
+  expectExtension,
+  type Gateway,
+  generations,
+  lastMessages,
+  messagesOf,
+  openGateway,
+  until,
+  untilDuring,
+} from './gateway.ts'
 import {
   FAULTS,
   type Fault,
@@ -204,24 +214,13 @@ async function askSecond<History>(
   expectSaid(driver, form, answer, second)
   expectOneGeneration(opened, known, answer)
   expectExtension(opened)
-  const messages = messagesOf(generations(opened).at(-1))
+  const messages = lastMessages(opened)
   const calls = messages.flatMap((message) => message.tool_calls ?? [])
   expect(calls.map((call) => call.function.arguments)).toEqual(said.calls.map((call) => pythonJsonOf(call.arguments)))
   // Each result under the id that the engine itself gave its call.
   expect(messages.filter(({ role }) => role === 'tool')).toEqual(
     results.map((output, index) => ({ role: 'tool', tool_call_id: calls[index]?.id, content: driver.toolContent(output) })),
   )
-}
-
-type EngineMessage = {
-  readonly role: string
-  readonly content: unknown
-  readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly arguments: string } }[]
-}
-
-function messagesOf(request: ReturnType<typeof generations>[number] | undefined): readonly EngineMessage[] {
-  // The engine has read the body as a chat request before it generated.
-  return (request?.body as { readonly messages: readonly EngineMessage[] } | undefined)?.messages ?? []
 }
 
 function expectOneGeneration(opened: Gateway, known: number, { usage }: Answer): void {

@@ -142,6 +142,15 @@ function question(topic: Topic): string {
   return `Please show me ${topic}.`
 }
 
-export function scripted({ text, reasoning, calls }: Said) {
+function scripted({ text, reasoning, calls }: Said) {
   return { text, reasoning, tool_calls: calls.map((call) => ({ name: call.name, arguments: { ...call.arguments } })) }
+}
+
+/** A question whose answers a test writes itself, one for each turn. */
+export const QUESTION = 'Walk the whole way.'
+
+export function scriptOf(turns: readonly Said[]): ScriptInput {
+  return {
+    rules: turns.map((turn, index) => ({ match: { first_user_contains: QUESTION, turn: index + 1 }, choices: [scripted(turn)] })),
+  }
 }
