@@ -72,6 +72,15 @@ const action = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.constantFrom({ type: 'pause' as const }, { type: 'resume' as const }, { type: 'probe-due' as const }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      type: fc.constant('relieve' as const),
+      count: fc.nat(3),
+      tier: fc.constantFrom('train' as const, 'eval' as const),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ type: fc.constant('remove' as const), sure: fc.nat(9) }) },
 )
 
 describe('whatever happens', () => {
@@ -105,6 +114,10 @@ describe('whatever happens', () => {
             case 'probed':
               driver.send({ type: 'probed', result: { ok: true, value: each.result } })
               break
+            case 'remove':
+              // Seldom: after it nothing much can happen.
+              if (each.sure === 0) driver.send({ type: 'remove' })
+              break
             default:
               driver.send(each)
           }
@@ -120,7 +133,7 @@ describe('whatever happens', () => {
           // Nobody waits for a place that is free.
           const view = statusOf(state)
           if (view.state === 'up' && waiting.length > 0) expect(view.inFlight).toBe(LIMITS.inFlight)
-          if (view.state === 'down') expect(waiting).toEqual([])
+          if (view.state === 'down' || view.state === 'removing') expect(waiting).toEqual([])
         }
       }),
     )
@@ -215,5 +228,35 @@ describe('a replica', () => {
     driver.send({ type: 'probed', result: { ok: true, value: { ...serving('eval'), detail: 'ids-missing: no ids' } as ProbeResult } })
     expect(driver.answers.get(train)).toMatchObject({ reason: 'not-trainable', detail: expect.stringContaining('ids-missing: no ids') })
     expect(driver.answers.get(evaluation)?.type).toBe('granted')
+  })
+
+  it('removed sends its line away, keeps what is in flight, grants nothing, and is left alone', () => {
+    const driver = openDriver()
+    driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
+    const held = [driver.acquire(), driver.acquire(), driver.acquire()]
+    const line = driver.acquire()
+    driver.send({ type: 'remove' })
+    expect(driver.answers.get(line)).toMatchObject({ type: 'refused', reason: 'removed' })
+    expect(driver.answers.get(driver.acquire())).toMatchObject({ type: 'refused', reason: 'removed' })
+    expect(statusOf(driver.state())).toMatchObject({ state: 'removing', inFlight: 3, waiting: 0 })
+    const before = driver.effects.length
+    for (const ticket of held) driver.send({ type: 'release', lease: driver.lease(ticket), outcome: 'unreachable', weightVersion: null })
+    driver.send({ type: 'probe-due' })
+    driver.send({ type: 'probed', result: { ok: true, value: { type: 'unusable', detail: 'gone' } } })
+    driver.send({ type: 'resume' })
+    expect(driver.effects.slice(before)).toEqual([])
+    expect(statusOf(driver.state())).toMatchObject({ state: 'removing', inFlight: 0 })
+  })
+
+  it('relieved lets go the first in line that the other may serve, and no more than it takes', () => {
+    const driver = openDriver()
+    driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
+    for (let index = 0; index < 3; index += 1) driver.acquire()
+    const [train, evaluation] = [driver.acquire('train'), driver.acquire('eval')]
+    driver.send({ type: 'relieve', count: 2, tier: 'eval' })
+    expect([driver.answers.has(train), driver.answers.get(evaluation)]).toEqual([false, expect.objectContaining({ reason: 'moved' })])
+    const last = driver.acquire('eval')
+    driver.send({ type: 'relieve', count: 1, tier: 'train' })
+    expect([driver.answers.get(train), driver.answers.has(last)]).toEqual([expect.objectContaining({ reason: 'moved' }), false])
   })
 })

@@ -1,6 +1,6 @@
 // Replicas that are added and removed while calls run: who is served by whom, who waits no longer, and what is left of them.
 import { afterEach, describe, expect, it } from 'vitest'
-import { openReplicas, type Replicas } from '../lib/replica-fixture.ts'
+import { type Call, openReplicas, type Replicas } from '../lib/replica-fixture.ts'
 
 let replicas: Replicas
 
@@ -42,6 +42,26 @@ describe('a replica that is added', () => {
     calls[4]?.release()
     expect((await replicas.call(3)).place()).toBe('b')
     expect((await replicas.call(1)).place()).toBe('a')
+  })
+
+  it('sends nobody away for good: whoever finds it taken waits where he waited', async () => {
+    replicas = openReplicas({ limits: { inFlight: 1, line: 1, downAfter: 3, probeBackoffMs: { first: 500, longest: 4_000 } } })
+    replicas.add('a', 'http://a')
+    await replicas.settle()
+    const [holder, waiting] = [await replicas.call(1), await replicas.call(2)]
+    const quicker: Promise<Call>[] = []
+    const stop = replicas.kernel.inspect(({ message }) => {
+      // Between the word and the move, others come.
+      if ((message as { readonly type: string }).type === 'relieve') quicker.push(replicas.call(3), replicas.call(4))
+    })
+    replicas.add('b', 'http://b')
+    await replicas.settle()
+    stop()
+    expect((await Promise.all(quicker)).map((call) => call.place())).toEqual(['b', 'waiting'])
+    expect(waiting.place()).toBe('waiting')
+    holder.release()
+    await replicas.settle()
+    expect(waiting.place()).toBe('a')
   })
 
   it('takes over no training call when it cannot train', async () => {
