@@ -59,10 +59,14 @@ export function modelName(value: unknown): string {
 /** One call notes at most this many fields: what is said of the first ones holds for the rest. */
 const MAX_NOTES = 64
 
+export function note(code: string, detail: string, diagnostics: Diagnostic[]): void {
+  if (diagnostics.length < MAX_NOTES) diagnostics.push({ code, detail })
+}
+
 /** Notes fields that are not carried over. */
 export function noteDropped(value: JsonObject, known: ReadonlySet<string>, place: string, diagnostics: Diagnostic[]): void {
   for (const [name, field] of Object.entries(value)) {
-    if (field === null || known.has(name) || diagnostics.length >= MAX_NOTES) continue
-    diagnostics.push({ code: 'field-dropped', detail: `${place === '' ? '' : `${place}.`}${name.slice(0, 64)}` })
+    if (field === null || known.has(name)) continue
+    note('field-dropped', `${place === '' ? '' : `${place}.`}${name.slice(0, 64)}`, diagnostics)
   }
 }

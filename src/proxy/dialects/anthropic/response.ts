@@ -1,0 +1,116 @@
+// The pivot → one Anthropic message: thinking, text and tool calls as blocks, built once for both forms of the answer.
+import type { Usage } from '../../../contract/call.ts'
+import type { ChatAnswer, ToolCall } from '../../chat.ts'
+import { isObject, type JsonObject } from '../../json.ts'
+import type { AnswerIdentity } from '../dialect.ts'
+import { signatureOf } from '../signature.ts'
+
+/** What of the request the answer depends on. */
+export type MessageWishes = { readonly stopSequences: readonly string[] }
+
+type ThinkingBlock = { readonly type: 'thinking'; readonly thinking: string; readonly signature: string }
+type TextBlock = { readonly type: 'text'; readonly text: string; readonly citations: null }
+type ToolUseBlock = {
+  readonly type: 'tool_use'
+  readonly id: string
+  readonly name: string
+  readonly input: JsonObject
+  readonly caller: { readonly type: 'direct' }
+}
+export type MessageBlock = ThinkingBlock | TextBlock | ToolUseBlock
+
+/** A block, and for a tool call the text that a stream sends of its input. */
+export type ToldBlock = { readonly block: ThinkingBlock | TextBlock } | { readonly block: ToolUseBlock; readonly inputText: string }
+
+export function messageOf(answer: ChatAnswer, identity: AnswerIdentity, wishes: MessageWishes) {
+  return {
+    ...messageHead(identity),
+    content: blocksOf(answer, identity).map(({ block }) => block),
+    ...stopOf(answer, wishes),
+    usage: usageOf(answer.usage),
+  }
+}
+
+/** The fields that are the same for every message; those the vendor's types promise and nothing here can fill are null. */
+export function messageHead(identity: AnswerIdentity) {
+  return {
+    id: `msg_${identity.id}`,
+    type: 'message' as const,
+    role: 'assistant' as const,
+    model: identity.model,
+    container: null,
+    diagnostics: null,
+    stop_details: null,
+  }
+}
+
+/** Never empty. An empty text stands only where there is neither text nor call: clients take an answer with nothing to see for a fault. */
+export function blocksOf({ message }: ChatAnswer, identity: AnswerIdentity): readonly ToldBlock[] {
+  const { reasoning_content: reasoning = '', tool_calls: calls = [] } = message
+  const text = message.content ?? ''
+  const thinking: ThinkingBlock = { type: 'thinking', thinking: reasoning, signature: signatureOf(identity.id) }
+  const shown: TextBlock = { type: 'text', text, citations: null }
+  return [
+    ...(reasoning === '' ? [] : [{ block: thinking }]),
+    ...(text === '' && calls.length > 0 ? [] : [{ block: shown }]),
+    ...calls.map(toolUse),
+  ]
+}
+
+function toolUse({ id, function: { name, arguments: text } }: ToolCall): ToldBlock {
+  const input = parseObject(text)
+  return {
+    block: { type: 'tool_use', id, name, input: input ?? {}, caller: { type: 'direct' } },
+    // What a client cannot parse to an object would end differently in a stream than in a plain answer.
+    inputText: input === null ? '{}' : text,
+  }
+}
+
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** The reason follows what the message holds: a call is never told as `end_turn`, and `tool_use` never without a call. */
+export function stopOf({ message, finishReason, stopSequence }: ChatAnswer, { stopSequences }: MessageWishes) {
+  const hasCalls = (message.tool_calls ?? []).length > 0
+  // Engines also report stop tokens of their own, which the client has not asked for.
+  const stopped = finishReason === 'stop' && !hasCalls && stopSequence !== null && stopSequences.includes(stopSequence)
+  return {
+    stop_reason: stopped ? ('stop_sequence' as const) : stopReason(finishReason, hasCalls),
+    stop_sequence: stopped ? stopSequence : null,
+  }
+}
+
+function stopReason(finish: ChatAnswer['finishReason'], hasCalls: boolean) {
+  switch (finish) {
+    case 'stop':
+    case 'tool_calls':
+      return hasCalls ? 'tool_use' : 'end_turn'
+    case 'length':
+      return 'max_tokens'
+    case 'content_filter':
+      return 'refusal'
+  }
+}
+
+/** `input_tokens` is what the cache did not hold: the parts of the prompt add up to its length. */
+export function usageOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens }: Usage) {
+  const cached = Math.min(cachedTokens ?? 0, promptTokens)
+  return {
+    input_tokens: promptTokens - cached,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: cached,
+    cache_creation: null,
+    output_tokens: completionTokens,
+    output_tokens_details: reasoningTokens === null ? null : { thinking_tokens: reasoningTokens },
+    server_tool_use: null,
+    inference_geo: null,
+    service_tier: 'standard' as const,
+    speed: null,
+  }
+}
