@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { ensureAgent } from './agents.ts'
+import { ensureAgent, knownAgents } from './agents.ts'
 
 /** Full names of tests that may be skipped, each with the reason why a machine may lack what it needs. */
 const LISTED_SKIPS: ReadonlyMap<string, string> = new Map()
@@ -21,7 +21,7 @@ type Report = {
 }
 
 const root = resolve(import.meta.dirname, '..')
-await ensureAgent('pi')
+for (const agent of knownAgents()) await ensureAgent(agent)
 
 const folder = mkdtempSync(join(tmpdir(), 'polar-test-'))
 const reportFile = join(folder, 'report.json')
