@@ -171,11 +171,13 @@ describe('tools that nobody here can run', () => {
 describe('a function tool', () => {
   it('keeps its schema untouched, and loses with a note what no engine knows', () => {
     const parameters = { type: 'object', properties: { 10: {}, 2: {} }, $schema: 'x' }
-    const read = accepted({ tools: [{ type: 'function', name: 'f', description: 'd', parameters, strict: false, defer_loading: true }] })
+    const read = accepted({
+      tools: [{ type: 'function', name: 'f', description: 'd', parameters, strict: false, defer_loading: true, output_schema: {} }],
+    })
     expect(JSON.stringify(read.request.tools)).toBe(
       JSON.stringify([{ type: 'function', function: { name: 'f', description: 'd', parameters } }]),
     )
-    expect(read.diagnostics).toEqual([{ code: 'field-dropped', detail: 'tools[0].defer_loading' }])
+    expect(read.diagnostics).toEqual([{ code: 'field-dropped', detail: 'tools[0].output_schema' }])
   })
 
   it('is strict where sampling may be constrained, and not in a training session', () => {

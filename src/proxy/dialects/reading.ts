@@ -58,9 +58,10 @@ export function modelName(value: unknown): string {
 
 /** One call notes at most this many fields: what is said of the first ones holds for the rest. */
 const MAX_NOTES = 64
+const MAX_NOTE_CHARS = 200
 
 export function note(code: string, detail: string, diagnostics: Diagnostic[]): void {
-  if (diagnostics.length < MAX_NOTES) diagnostics.push({ code, detail })
+  if (diagnostics.length < MAX_NOTES) diagnostics.push({ code, detail: detail.slice(0, MAX_NOTE_CHARS) })
 }
 
 /** Notes fields that are not carried over. */

@@ -2,8 +2,7 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { note } from '../notes.ts'
-import { isAbsent, list, object, refuse, text } from '../reading.ts'
+import { isAbsent, list, note, object, refuse, text } from '../reading.ts'
 
 /** The field that holds the text of a part. */
 const TEXTS: { readonly [type: string]: string } = {
@@ -38,7 +37,7 @@ export function readPart(part: JsonObject, place: string, diagnostics: Diagnosti
   if (IMAGES.has(type)) return [readImage(part, place, diagnostics)]
   if (type === 'input_file') return refuse(place, 'files cannot be shown to this model; send their text, or images of their pages')
   if (type === 'input_audio') return refuse(place, 'audio cannot be played to this model')
-  note(diagnostics, 'block-dropped', `${place}: ${type}`)
+  note('block-dropped', `${place}: ${type}`, diagnostics)
   return []
 }
 
@@ -48,7 +47,7 @@ function readImage(part: JsonObject, place: string, diagnostics: Diagnostic[]): 
   const url = isObject(image) ? text(image.url, `${place}.image_url.url`) : text(image, `${place}.image_url`)
   const wished = isAbsent(detail) && isObject(image) ? image.detail : detail
   if (DETAILS.has(wished)) return { type: 'image_url', image_url: { url, detail: wished } }
-  if (!isAbsent(wished)) note(diagnostics, 'field-dropped', `${place}.detail`)
+  if (!isAbsent(wished)) note('field-dropped', `${place}.detail`, diagnostics)
   return { type: 'image_url', image_url: { url } }
 }
 

@@ -3,8 +3,7 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
-import { note } from '../notes.ts'
-import { refuse } from '../reading.ts'
+import { note, refuse } from '../reading.ts'
 import { contentOf, type ToolOutput, textOf } from './content.ts'
 import type { Piece, Said } from './items.ts'
 
@@ -55,7 +54,7 @@ export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: 
     switch (piece.type) {
       case 'said':
         if (turn === null || !goesOn(turn, piece.origin)) turn = open(true)
-        else if (isOver) note(diagnostics, 'order-approximated', piece.place)
+        else if (isOver) note('order-approximated', piece.place, diagnostics)
         turn.origin ??= piece.origin
         add(turn, piece.what)
         if (piece.what.type === 'call') {
@@ -68,14 +67,14 @@ export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: 
         const id = asked.get(piece.of) ?? piece.of
         if (!asked.has(id) && !isContinued) refuse(`${piece.place}.call_id`, `no tool call before it has the id ${JSON.stringify(id)}`)
         if (answered.has(id)) {
-          note(diagnostics, 'block-dropped', `${piece.place}: a second result of one call`)
+          note('block-dropped', `${piece.place}: a second result of one call`, diagnostics)
           break
         }
         answered.add(id)
         const isOwn = turn?.calls.some((call) => call.id === id) === true
         if (turn === null || (isOver && !isOwn)) turn = open(false)
-        else if (isOver) note(diagnostics, 'order-approximated', piece.place)
-        if (piece.output.images.length > 0) note(diagnostics, 'order-approximated', `${piece.place}: images follow the results`)
+        else if (isOver) note('order-approximated', piece.place, diagnostics)
+        if (piece.output.images.length > 0) note('order-approximated', `${piece.place}: images follow the results`, diagnostics)
         turn.results.set(id, piece.output)
         break
       }

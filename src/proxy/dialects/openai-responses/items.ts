@@ -3,8 +3,7 @@ import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
 import { failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { note } from '../notes.ts'
-import { isAbsent, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
+import { isAbsent, note, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
 import { signedCall } from '../signature.ts'
 import { contentOf, isContentType, readPart, readParts, readShellOutput, readToolOutput, type ToolOutput, textOf } from './content.ts'
 import { callOfItem } from './item-ids.ts'
@@ -63,7 +62,7 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
       known(REASONING_FIELDS)
       const { encrypted_content: signature } = item
       const signed = signedCall(signature)
-      if (signed === null && !isAbsent(signature)) note(diagnostics, 'signature-unknown', `${place}.encrypted_content`)
+      if (signed === null && !isAbsent(signature)) note('signature-unknown', `${place}.encrypted_content`, diagnostics)
       return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)
     }
     case 'function_call':
@@ -106,7 +105,7 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
       return refuse(place, `items of type ${type} are not served: let the client summarise its conversation itself`)
     default:
   }
-  note(diagnostics, 'block-dropped', `${place}: ${type}`)
+  note('block-dropped', `${place}: ${type}`, diagnostics)
   return []
 }
 

@@ -5,8 +5,7 @@ import { type Failure, failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
 import { constrained, isParameter, readParameters } from '../../parameters.ts'
 import type { ReadContext } from '../dialect.ts'
-import { note } from '../notes.ts'
-import { isAbsent, list, modelName, noteDropped, object, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
+import { isAbsent, list, modelName, note, noteDropped, object, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
 import { mergeLeadingSystem } from '../system-messages.ts'
 import { arrange } from './history.ts'
 import { callOfResponse } from './item-ids.ts'
@@ -48,7 +47,7 @@ function normalise(body: JsonObject, { tier, pins }: ReadContext): { readonly ca
   if (!read.ok) throw new Refusal(read.failure)
   for (const name of Object.keys(body)) {
     if (SILENT.has(name) || isParameter(name) || name.startsWith('_proxy_') || body[name] === null) continue
-    note(diagnostics, 'field-dropped', name)
+    note('field-dropped', name, diagnostics)
   }
   const { max_tokens: asked } = read.parameters
   return {
@@ -132,7 +131,7 @@ function readThinking(body: JsonObject, diagnostics: Diagnostic[]): JsonObject {
   const given = isObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {}
   const isOn = effort !== 'none'
   const level = isOn && Object.hasOwn(LEVELS, effort) ? LEVELS[effort] : undefined
-  if (isOn && level !== effort) note(diagnostics, 'effort-approximated', `reasoning.effort: ${effort} as ${level ?? 'the default'}`)
+  if (isOn && level !== effort) note('effort-approximated', `reasoning.effort: ${effort} as ${level ?? 'the default'}`, diagnostics)
   return {
     chat_template_kwargs: { enable_thinking: isOn, ...given },
     ...(level === undefined ? {} : { reasoning_effort: level }),

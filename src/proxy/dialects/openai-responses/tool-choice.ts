@@ -3,8 +3,7 @@ import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import { isObject, type JsonObject } from '../../json.ts'
 import { constrained } from '../../parameters.ts'
-import { note } from '../notes.ts'
-import { isAbsent, list, object, optionalBoolean, Refusal, refuse, text } from '../reading.ts'
+import { isAbsent, list, note, object, optionalBoolean, Refusal, refuse, text } from '../reading.ts'
 import { engineName } from './tool-names.ts'
 import type { Toolbox } from './tools.ts'
 
@@ -55,7 +54,7 @@ function chooseAmong(choice: JsonObject, tools: readonly Tool[], diagnostics: Di
     const place = `tool_choice.tools[${index}]`
     const name = namedTool(object(value, place), place)
     if (tools.some((tool) => tool.function.name === name)) allowed.add(name)
-    else note(diagnostics, 'tool-dropped', `${place}: ${name}`)
+    else note('tool-dropped', `${place}: ${name}`, diagnostics)
   }
   if (allowed.size === 0) refuse('tool_choice.tools', 'none of them is among the tools that can be served')
   return { tools: tools.filter((tool) => allowed.has(tool.function.name)), choice: mode }

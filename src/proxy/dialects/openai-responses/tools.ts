@@ -2,8 +2,7 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { note } from '../notes.ts'
-import { isAbsent, list, noteDropped, object, refuse, text } from '../reading.ts'
+import { isAbsent, list, note, noteDropped, object, refuse, text } from '../reading.ts'
 import { LOCAL_SHELL, SHELL } from './shell.ts'
 import { engineName } from './tool-names.ts'
 
@@ -25,8 +24,9 @@ export type ToolContext = { readonly tier: 'train' | 'eval'; readonly diagnostic
 
 type Declaration = { readonly tool: Tool; readonly face: Face; readonly place: string }
 
-const FUNCTION_FIELDS = new Set(['type', 'name', 'description', 'parameters', 'strict'])
-const CUSTOM_FIELDS = new Set(['type', 'name', 'description', 'format'])
+/** A tool whose loading a search could put off is shown at once. */
+const FUNCTION_FIELDS = new Set(['type', 'name', 'description', 'parameters', 'strict', 'defer_loading'])
+const CUSTOM_FIELDS = new Set(['type', 'name', 'description', 'format', 'defer_loading'])
 
 /** Tools that nobody here can run are dropped with a note; two that an engine would know by one name are refused. */
 export function readTools(sources: readonly ToolSource[], context: ToolContext): Toolbox {
@@ -52,7 +52,7 @@ function repeat(again: Declaration, first: Declaration, name: string, { diagnost
     refuse(again.place, `${titleOf(again.face)} and ${titleOf(first.face)} (${first.place}) are both called ${JSON.stringify(name)} here`)
   }
   if (JSON.stringify(again.tool) === JSON.stringify(first.tool)) return
-  note(diagnostics, 'tool-dropped', `${again.place}: ${first.place} has declared it otherwise`)
+  note('tool-dropped', `${again.place}: ${first.place} has declared it otherwise`, diagnostics)
 }
 
 function titleOf(face: Face): string {
@@ -90,19 +90,20 @@ function readTool(tool: JsonObject, place: string, context: ToolContext): readon
     }
     default:
   }
-  note(context.diagnostics, 'tool-dropped', `${place}: nothing here runs tools of type ${type.slice(0, 64)}`)
+  note('tool-dropped', `${place}: nothing here runs tools of type ${type.slice(0, 64)}`, context.diagnostics)
   return []
 }
 
 function readNamespace(tool: JsonObject, place: string, context: ToolContext): readonly Declaration[] {
   const namespace = text(tool.name, `${place}.name`)
-  if (!isAbsent(tool.description)) note(context.diagnostics, 'field-dropped', `${place}.description`)
+  // The members say what they are; what is said of all of them has no place in a chat engine's list.
+  if (!isAbsent(tool.description) && tool.description !== '') note('field-dropped', `${place}.description`, context.diagnostics)
   return list(tool.tools, `${place}.tools`).flatMap((value, index) => {
     const here = `${place}.tools[${index}]`
     const member = object(value, here)
     if (member.type === 'function') return [readFunction(member, namespace, here, context)]
     if (member.type === 'custom') return [readCustom(member, namespace, here, context)]
-    note(context.diagnostics, 'tool-dropped', `${here}: a namespace holds functions and custom tools`)
+    note('tool-dropped', `${here}: a namespace holds functions and custom tools`, context.diagnostics)
     return []
   })
 }
@@ -116,7 +117,7 @@ function readFunction(tool: JsonObject, namespace: string | null, place: string,
   if (tool.strict !== true) return { tool: declared, face, place }
   // Engines hold a strict tool's arguments to its schema, which no sample of a training session may be.
   if (tier === 'train') {
-    note(diagnostics, 'field-dropped', `${place}.strict`)
+    note('field-dropped', `${place}.strict`, diagnostics)
     return { tool: declared, face, place }
   }
   return { tool: { ...declared, function: { ...declared.function, strict: true } }, face, place }
@@ -142,10 +143,10 @@ function grammarOf(format: unknown, place: string, diagnostics: Diagnostic[]): s
   const { type, syntax, definition } = object(format, place)
   if (type === 'text') return null
   if (type !== 'grammar') {
-    note(diagnostics, 'field-dropped', place)
+    note('field-dropped', place, diagnostics)
     return null
   }
-  note(diagnostics, 'grammar-not-enforced', place)
+  note('grammar-not-enforced', place, diagnostics)
   return `The input must match this ${text(syntax, `${place}.syntax`)} grammar:\n${text(definition, `${place}.definition`, true)}`
 }
 
