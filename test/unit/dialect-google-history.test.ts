@@ -287,10 +287,10 @@ describe('results', () => {
       notes: ['block-joined contents[2].parts[1].functionResponse'],
     },
     {
-      name: 'of no call are kept',
-      replies: [user(result('f', 1, 'x'), result('other', 2), result('other', 3, 'lost'))],
-      sent: [told('x', '1'), told('result_0', '2'), told('lost', '3')],
-      notes: ['result-unpaired contents[2].parts[1].functionResponse', 'result-unpaired contents[2].parts[2].functionResponse'],
+      name: 'given otherwise in a later turn stay as they were',
+      replies: [user(result('f', 1, 'x')), model({ text: 'T' }), user(result('f', 2, 'x'), { text: 'go on' })],
+      sent: [told('x', '1'), { role: 'assistant', content: 'T' }, said('go on')],
+      notes: ['block-dropped contents[4].parts[0].functionResponse'],
     },
     {
       name: 'stand before words that came first',
@@ -302,6 +302,24 @@ describe('results', () => {
     const read_ = read([q, model(call('f', {}, 'x')), ...replies])
     expect(read_.request.messages.slice(2)).toEqual(sent)
     expect(read_.diagnostics.map(({ code, detail }) => `${code} ${detail.split(':')[0]}`)).toEqual(notes)
+  })
+
+  it.each([
+    [user(result('other', 2))],
+    [user(result('other', 2, 'lost'))],
+    [user(result('f', 1, 'x')), user(result('f', 2, 'lost'))],
+    [user(result('f', 1)), model({ text: 'T' }), user(result('f', 2))],
+  ])('that answer no call are refused by their place, and can be counted: %j', (...replies) => {
+    const contents = [q, model(call('f', {}, 'x')), ...replies]
+    const context = { tier: 'eval', pins: {}, url: { model: 'm', form: 'plain' } } as const
+    const param = `contents[${contents.length - 1}].parts[0].functionResponse`
+    expect(google.read({ contents }, context)).toMatchObject({ ok: false, failure: { status: 400, param } })
+    const counted = google.readCount({ contents }, context)
+    if (!counted.ok || counted.countable.kind !== 'messages') throw new Error('not counted')
+    expect(counted.countable.request.messages.at(-1)).toMatchObject({
+      role: 'tool',
+      tool_call_id: expect.stringMatching(/^(lost|result_1)$/),
+    })
   })
 
   it('of a user who says nothing make no message', () => {

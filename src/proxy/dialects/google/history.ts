@@ -10,7 +10,10 @@ import { type Part, readPart } from './parts.ts'
 
 type Content = { readonly place: string; readonly role: 'user' | 'model' | 'system'; readonly parts: readonly Part[] }
 
-export function readContents(request: Fields, diagnostics: Diagnostic[]): readonly ChatMessage[] {
+/** `unpaired`: where a result stands that answers no call. */
+type Contents = { readonly messages: readonly ChatMessage[]; readonly unpaired: string | null }
+
+export function readContents(request: Fields, diagnostics: Diagnostic[]): Contents {
   const place = placeOf(request, 'contents')
   const given =
     typeof request.members.get('contents')?.value === 'string' ? [request.members.get('contents')?.value] : listAt(request, 'contents')
@@ -30,7 +33,7 @@ export function readContents(request: Fields, diagnostics: Diagnostic[]): readon
     pairing.ask(asked)
     messages.push(message)
   }
-  return messages
+  return { messages, unpaired: pairing.unpaired() }
 }
 
 /** A system instruction, which may be a text, a content, a part or a list of parts; null when there is none. */

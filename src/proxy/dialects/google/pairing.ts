@@ -12,6 +12,8 @@ export type Pairing = {
   ask(calls: readonly ToolCall[]): void
   /** The results between two turns, each call's once. */
   answer(results: readonly Result[]): readonly Paired[]
+  /** Where the first result stands that no call asked for; null when every result has its call. */
+  unpaired(): string | null
 }
 
 type Answered = {
@@ -25,9 +27,9 @@ type Answered = {
 
 export function openPairing(diagnostics: Diagnostic[]): Pairing {
   let open: ToolCall[] = []
-  /** What earlier turns' calls were answered, by their ids. */
-  const earlier = new Map<string, string>()
-  let orphans = 0
+  /** Calls of earlier turns that have a result. */
+  const earlier = new Set<string>()
+  const orphans: string[] = []
 
   function take(result: Result): ToolCall | null {
     const byId = open.findIndex((call) => call.id === result.id)
@@ -47,8 +49,8 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
     // An open call wins: some clients use an id again in a later turn.
     const isAwaited = open.some((call) => call.id === result.id)
     const again = isAwaited ? null : repeated(result, answered)
-    if (again?.first === told || (!isAwaited && result.id !== null && earlier.get(result.id) === told)) {
-      note('block-dropped', `${result.place}: the result is there already`, diagnostics)
+    if (again?.first === told || (again === null && !isAwaited && result.id !== null && earlier.has(result.id))) {
+      note('block-dropped', `${result.place}: the call has its result`, diagnostics)
       return
     }
     if (again !== null) {
@@ -61,12 +63,10 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
     answered.push({ call, given: result.id, first: told, text: result.text, images: result.images })
   }
 
-  /** Kept: a client that cut its history short still means the model to see it. */
-  function orphan(result: Result): ToolCall {
-    note('result-unpaired', `${result.place}: no call of the turn before has this id or name`, diagnostics)
-    const id = result.id ?? `result_${orphans}`
-    orphans += 1
-    return { id, type: 'function', function: { name: result.name ?? '', arguments: '{}' } }
+  /** Counted under an id of its own; a generation is refused. */
+  function orphan({ place, id, name }: Result): ToolCall {
+    orphans.push(place)
+    return { id: id ?? `result_${orphans.length}`, type: 'function', function: { name: name ?? '', arguments: '{}' } }
   }
 
   return {
@@ -76,9 +76,10 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
     answer(results) {
       const answered: Answered[] = []
       for (const result of results) answer(result, answered)
-      for (const { call, first } of answered) earlier.set(call.id, first)
+      for (const { call } of answered) earlier.add(call.id)
       return answered.map(({ call, text, images }) => ({ id: call.id, text, images }))
     },
+    unpaired: () => orphans[0] ?? null,
   }
 }
 

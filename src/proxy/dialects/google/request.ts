@@ -25,10 +25,16 @@ const REQUEST_FIELDS = new Set(
 const CLIENT_FIELDS = new Set('httpOptions abortSignal automaticFunctionCalling automaticContinuation'.split(' '))
 
 export function readGoogle(body: JsonObject, context: ReadContext): ReadGoogle {
-  return reading(() => normalise(fieldsOf(body, ''), context))
+  return reading(() => {
+    const { call, wishes, unpaired } = normalise(fieldsOf(body, ''), context)
+    if (unpaired !== null) refuse(unpaired, 'no functionCall of the turn before has this id or name')
+    return { call, wishes }
+  })
 }
 
-function normalise(body: Fields, context: ReadContext): { readonly call: NormalisedCall; readonly wishes: GoogleWishes } {
+type Normalised = { readonly call: NormalisedCall; readonly wishes: GoogleWishes; readonly unpaired: string | null }
+
+function normalise(body: Fields, context: ReadContext): Normalised {
   const diagnostics: Diagnostic[] = []
   const config = objectAt(body, 'config') ?? NO_FIELDS
   const request = overlaid(body, config)
@@ -40,7 +46,7 @@ function normalise(body: Fields, context: ReadContext): { readonly call: Normali
   if (request.members.has('cachedContent')) refuse(placeOf(request, 'cachedContent'), 'no content is cached here; send it with the request')
   const generation = readGeneration(overlaid(stated, overlaid(nested, config)), context, diagnostics)
   const system = readSystemInstruction(request, diagnostics)
-  const contents = readContents(request, diagnostics)
+  const { messages, unpaired } = readContents(request, diagnostics)
   const tools = readTools(request, diagnostics)
   const choice = readToolChoice(request, tools, context.tier, diagnostics)
   return {
@@ -51,13 +57,14 @@ function normalise(body: Fields, context: ReadContext): { readonly call: Normali
       maxTokensRequested: generation.maxTokens,
       continues: null,
       request: {
-        messages: mergeLeadingSystem(system === null ? contents : [system, ...contents]),
+        messages: mergeLeadingSystem(system === null ? messages : [system, ...messages]),
         tools,
         parameters: { ...generation.parameters, ...choice },
       },
       diagnostics,
     },
     wishes: generation.wishes,
+    unpaired,
   }
 }
 
@@ -69,7 +76,7 @@ function withInternal(body: Fields): ReadonlySet<string> {
   return new Set([...REQUEST_FIELDS, ...internal])
 }
 
-/** The body of countTokens: contents alone, or a whole request in `generateContentRequest`. */
+/** The body of countTokens: contents alone, or a whole request in `generateContentRequest`. A part of a conversation can be counted too. */
 export function readCountTokens(body: JsonObject, context: ReadContext): ReadCount {
   const read = reading(() => {
     const fields = fieldsOf(body, '')
