@@ -1,0 +1,32 @@
+// Fuzzes the model boundary over real sockets: npm run fuzz:proxy -- --requests N --seed S [--only INDEX].
+import { parseArgs } from 'node:util'
+import { describeResult, describeRun } from './report.ts'
+import { run } from './run.ts'
+
+const PROGRESS_EVERY = 1_000
+
+const { values } = parseArgs({
+  options: {
+    requests: { type: 'string', default: '10000' },
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string' },
+  },
+})
+const seed = Number(values.seed)
+const only = values.only === undefined ? null : Number(values.only)
+
+let done = 0
+let broken = 0
+const report = await run({
+  requests: Number(values.requests),
+  seed,
+  ...(only === null ? {} : { only }),
+  onResult(result) {
+    done += 1
+    if (result.problem !== null) broken += 1
+    if (only === null ? result.problem !== null && broken <= 5 : result.plan.index === only) process.stdout.write(`${describeResult(result)}\n`)
+    if (done % PROGRESS_EVERY === 0) process.stdout.write(`${done} requests, ${broken} broken\n`)
+  },
+})
+process.stdout.write(`${describeRun(report, seed)}\n`)
+process.exitCode = report.problems.length === 0 ? 0 : 1
