@@ -10,14 +10,15 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   kernel: [],
+  'python-json': [],
   tokens: ['kernel'],
   runtime: ['contract', 'kernel'],
   harness: ['contract', 'runtime'],
   evaluators: ['contract', 'kernel', 'runtime'],
   trajectory: ['contract', 'evaluators', 'kernel', 'tokens'],
-  proxy: ['contract', 'kernel', 'tokens'],
+  proxy: ['contract', 'kernel', 'python-json', 'tokens'],
   tasks: ['contract', 'evaluators', 'tokens', 'trajectory'],
-  engine: ['kernel'],
+  engine: ['kernel', 'python-json'],
   http: ['contract', 'kernel', 'actors/*/protocol'],
   actors: [],
   'actors/*': [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { pythonJson, pythonJsonOf } from '../../src/engine/scripted/python-json.ts'
+import { pythonJson, pythonJsonOf } from '../../src/python-json.ts'
 
 // Expected texts are what CPython prints for json.dumps(json.loads(text), ensure_ascii=False).
 describe('JSON as Python writes it', () => {

@@ -1,6 +1,7 @@
 // Qwen's answer text: how reasoning, content and tool calls are written, and how an engine's parsers read them back.
+
+import { pythonJson, pythonJsonOf } from '../../python-json.ts'
 import type { AnswerPart } from '../wire/generation.ts'
-import { pythonJson, pythonJsonOf } from './python-json.ts'
 
 export type AnswerContent = {
   readonly reasoning: string

@@ -1,6 +1,7 @@
 // Chat messages and tools as vLLM hands them to the chat template.
+
+import { pythonJson, pythonJsonOf } from '../../python-json.ts'
 import type { ChatMessage, ChatTool, ContentPart } from '../wire/chat-request.ts'
-import { pythonJson, pythonJsonOf } from './python-json.ts'
 
 type TemplateMessage = {
   readonly role: string

@@ -1,4 +1,4 @@
-// JSON text as Python's json.dumps(..., ensure_ascii=False) writes it: what a chat template's `tojson` prints.
+// JSON text as Python's json.dumps(..., ensure_ascii=False) writes it: what a chat template's `tojson` prints, and engines' parsers give.
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g
 
@@ -32,7 +32,8 @@ function pythonToken(token: string): string {
   return /^-?\d/.test(token) ? pythonNumber(token) : token
 }
 
-function pythonNumber(literal: string): string {
+/** A JSON number, or what Python takes for one. */
+export function pythonNumber(literal: string): string {
   if (/^-?\d+$/.test(literal)) return literal === '-0' ? '0' : literal
   return pythonFloat(Number(literal))
 }
