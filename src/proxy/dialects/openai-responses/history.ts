@@ -1,5 +1,4 @@
 // The conversation that input items tell → the pivot's messages: one assistant message for one turn, its results right after it.
-
 import type { Diagnostic } from '../../../contract/call.ts'
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
@@ -16,7 +15,7 @@ type Turn = {
   /** By call id, in the order of arrival. */
   readonly results: Map<string, ToolOutput>
   /** False for results that came back after later turns. */
-  isSpoken: boolean
+  readonly isSpoken: boolean
 }
 
 type Block = { readonly type: 'turn'; readonly turn: Turn } | { readonly type: 'message'; readonly message: ChatMessage }
@@ -29,8 +28,8 @@ export type HistoryContext = {
 
 export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: HistoryContext): readonly ChatMessage[] {
   const blocks: Block[] = []
-  /** Ids of calls, by themselves and by the ids of their items. */
-  const asked = new Map<string, string>()
+  /** Calls by their own ids and by those of their items; the last one of an id that clients use again. */
+  const asked = new Map<string, { readonly id: string; readonly by: Turn }>()
   const answered = new Set<string>()
   let turn: Turn | null = null
   /** True when something else has followed the turn. */
@@ -59,20 +58,20 @@ export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: 
         add(turn, piece.what)
         if (piece.what.type === 'call') {
           const { call, itemId } = piece.what
-          asked.set(call.id, call.id)
-          if (itemId !== null) asked.set(itemId, call.id)
+          for (const name of itemId === null ? [call.id] : [itemId, call.id]) asked.set(name, { id: call.id, by: turn })
+          answered.delete(call.id)
         }
         break
       case 'result': {
-        const id = asked.get(piece.of) ?? piece.of
-        if (!asked.has(id) && !isContinued) refuse(`${piece.place}.call_id`, `no tool call before it has the id ${JSON.stringify(id)}`)
+        const call = asked.get(piece.of)
+        const id = call?.id ?? piece.of
+        if (call === undefined && !isContinued) refuse(`${piece.place}.call_id`, `no tool call before it has the id ${JSON.stringify(id)}`)
         if (answered.has(id)) {
           note('block-dropped', `${piece.place}: a second result of one call`, diagnostics)
           break
         }
         answered.add(id)
-        const isOwn = turn?.calls.some((call) => call.id === id) === true
-        if (turn === null || (isOver && !isOwn)) turn = open(false)
+        if (turn === null || (isOver && call?.by !== turn)) turn = open(false)
         else if (isOver) note('order-approximated', piece.place, diagnostics)
         if (piece.output.images.length > 0) note('order-approximated', `${piece.place}: images follow the results`, diagnostics)
         turn.results.set(id, piece.output)
@@ -105,7 +104,8 @@ function add(turn: Turn, what: Said): void {
       if (what.text !== '') turn.reasoning.push(what.text)
       return
     case 'text':
-      turn.content = [...(turn.content ?? []), ...what.parts]
+      turn.content ??= []
+      for (const part of what.parts) turn.content.push(part)
       return
     case 'call':
       turn.calls.push(what.call)

@@ -9,8 +9,8 @@ import { itemId } from './item-ids.ts'
 import { type LocalShellAction, localShellAction, type ShellAction, shellAction } from './shell.ts'
 import type { Face } from './tools.ts'
 
-export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
-export type SummaryPart = { readonly type: 'summary_text'; readonly text: string }
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+type SummaryPart = { readonly type: 'summary_text'; readonly text: string }
 export type TextPart = {
   readonly type: 'output_text'
   readonly annotations: readonly []
@@ -33,10 +33,10 @@ export type MessageItem = {
 }
 type CallItem<T extends string> = { readonly id: string; readonly type: T; readonly status: ItemStatus; readonly call_id: string }
 type Named = { readonly name: string; readonly namespace?: string }
-export type FunctionCallItem = CallItem<'function_call'> & Named & { readonly arguments: string }
-export type CustomCallItem = CallItem<'custom_tool_call'> & Named & { readonly input: string }
+type FunctionCallItem = CallItem<'function_call'> & Named & { readonly arguments: string }
+type CustomCallItem = CallItem<'custom_tool_call'> & Named & { readonly input: string }
 /** Told whole: no event of theirs carries a part. */
-export type WholeCallItem =
+type WholeCallItem =
   | (CallItem<'shell_call'> & { readonly action: ShellAction; readonly environment: null })
   | (CallItem<'local_shell_call'> & { readonly action: LocalShellAction })
   | (CallItem<'tool_search_call'> & { readonly execution: 'client'; readonly arguments: unknown })

@@ -49,11 +49,12 @@ function choose(choice: unknown, tools: readonly Tool[], diagnostics: Diagnostic
 function chooseAmong(choice: JsonObject, tools: readonly Tool[], diagnostics: Diagnostic[]): Chosen {
   const { mode } = choice
   if (mode !== 'auto' && mode !== 'required') refuse('tool_choice.mode', 'expected "auto" or "required"')
+  const served = new Set(tools.map((tool) => tool.function.name))
   const allowed = new Set<string>()
   for (const [index, value] of list(choice.tools, 'tool_choice.tools').entries()) {
     const place = `tool_choice.tools[${index}]`
     const name = namedTool(object(value, place), place)
-    if (tools.some((tool) => tool.function.name === name)) allowed.add(name)
+    if (served.has(name)) allowed.add(name)
     else note('tool-dropped', `${place}: ${name}`, diagnostics)
   }
   if (allowed.size === 0) refuse('tool_choice.tools', 'none of them is among the tools that can be served')
