@@ -86,7 +86,7 @@ export function stopOf({ message, finishReason, stopSequence }: ChatAnswer, { st
   }
 }
 
-function stopReason(finish: ChatAnswer['finishReason'], hasCalls: boolean) {
+function stopReason(finish: ChatAnswer['finishReason'], hasCalls: boolean): 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal' {
   switch (finish) {
     case 'stop':
     case 'tool_calls':
