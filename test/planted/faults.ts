@@ -2,6 +2,7 @@
 import type { PlantedFault } from './fault.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
+import { RESPONSES_FAULTS } from './faults/responses.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
 import { SURFACE_FAULTS } from './faults/surface.ts'
@@ -12,6 +13,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
   ...TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...RESPONSES_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
   ...ROLLOUT_FAULTS,

@@ -1,0 +1,133 @@
+// Broken rules of OpenAI Responses: one turn one message, every tool in its own form, and a stream that tells all of it.
+import type { PlantedFault } from '../fault.ts'
+
+const FOLDER = 'src/proxy/dialects/openai-responses'
+
+export const RESPONSES_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'a message between a call and its result begins a turn of its own',
+    file: `${FOLDER}/history.ts`,
+    find: 'return !isOver && known.results.size === 0',
+    replace: 'return !isOver && known.results.size === 0 && known.calls.length === 0',
+    suites: ['test/unit/dialect-responses-history.test.ts'],
+  },
+  {
+    name: 'results stand in the order of their arrival, not of their calls',
+    file: `${FOLDER}/history.ts`,
+    find: 'const ids = new Set([...own, ...results.keys()])',
+    replace: 'const ids = new Set([...results.keys(), ...own])',
+    suites: ['test/unit/dialect-responses-history.test.ts'],
+  },
+  {
+    name: 'a result without its call is let through',
+    file: `${FOLDER}/history.ts`,
+    find: 'if (call === undefined && !isContinued) refuse',
+    replace: 'if (call === undefined && isContinued && !isContinued) refuse',
+    suites: ['test/unit/dialect-responses-history.test.ts'],
+  },
+  {
+    name: 'an unknown response is taken for a fresh conversation',
+    file: `${FOLDER}/request.ts`,
+    find: '  if (call !== null) return call\n',
+    replace: '  if (call !== null || id !== null) return call\n',
+    suites: ['test/unit/dialect-responses-request.test.ts'],
+  },
+  {
+    name: 'a forced freeform tool is let into a training session',
+    file: `${FOLDER}/tool-choice.ts`,
+    find: "if (tier === 'train' && isForced) throw",
+    replace: "if (tier === 'train' && isForced && chosen.choice === 'required') throw",
+    suites: ['test/unit/dialect-responses-request.test.ts'],
+  },
+  {
+    name: 'a freeform tool is answered as a function',
+    file: `${FOLDER}/output.ts`,
+    find: "    case 'function':\n      return { id: itemId('function_call'",
+    replace: "    case 'function':\n    case 'custom':\n      return { id: itemId('function_call'",
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'a freeform call carries its arguments instead of its text',
+    file: `${FOLDER}/output.ts`,
+    find: 'input: bareText(argumentsText)',
+    replace: 'input: argumentsText',
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'the namespace of a tool is not given back',
+    file: `${FOLDER}/output.ts`,
+    find: 'return namespace === null ? { name } : { name, namespace }',
+    replace: 'return namespace === null ? { name } : { name }',
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'a cut name of a namespace is not told apart from its neighbours',
+    file: `${FOLDER}/tool-names.ts`,
+    find: '.update(JSON.stringify([namespace, name]))',
+    replace: '.update(JSON.stringify([namespace]))',
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'of two tools that an engine would know by one name the second is lost',
+    file: `${FOLDER}/tools.ts`,
+    find: 'if (JSON.stringify(again.face) !== JSON.stringify(first.face)) {',
+    replace: 'if (JSON.stringify(again.face) !== JSON.stringify(first.face) && name === null) {',
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'a strict tool constrains a training session',
+    file: `${FOLDER}/tools.ts`,
+    find: "  if (tier === 'train') {\n    note('field-dropped'",
+    replace: "  if (tier !== 'train') {\n    note('field-dropped'",
+    suites: ['test/unit/dialect-responses-tools.test.ts'],
+  },
+  {
+    name: 'an answer cut by its budget counts as completed',
+    file: `${FOLDER}/response.ts`,
+    find: "if (finishReason === 'length') return 'max_output_tokens'",
+    replace: "if (finishReason === 'length') return null",
+    suites: ['test/unit/dialect-responses-reply.test.ts'],
+  },
+  {
+    name: 'an empty answer has no item at all',
+    file: `${FOLDER}/output.ts`,
+    find: "if (text !== '' || calls.length === 0) {",
+    replace: "if (text !== '') {",
+    suites: ['test/unit/dialect-responses-reply.test.ts'],
+  },
+  {
+    name: 'beats do not count: sequence numbers come twice',
+    file: `${FOLDER}/stream.ts`,
+    find: '    sequence += 1\n',
+    replace: "    if (type !== 'response.in_progress') sequence += 1\n",
+    suites: ['test/unit/dialect-responses-reply.test.ts'],
+  },
+  {
+    name: 'a call is added to a stream with its arguments, and they are told again',
+    file: `${FOLDER}/stream.ts`,
+    find: "yield added({ ...item, status: 'in_progress', arguments: '' })",
+    replace: "yield added({ ...item, status: 'in_progress' })",
+    suites: ['test/unit/dialect-responses-reply.test.ts'],
+  },
+  {
+    name: 'a client that is told to come back is not told when',
+    file: `${FOLDER}/error.ts`,
+    find: 'retryAfterMs === null ? message : withDelay(message, retryAfterMs)',
+    replace: 'message',
+    suites: ['test/unit/dialect-responses-reply.test.ts'],
+  },
+  {
+    name: 'reasoning that comes back does not lead to its call',
+    file: `${FOLDER}/items.ts`,
+    find: "return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)",
+    replace: "return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) })",
+    suites: ['test/unit/dialect-responses-history.test.ts'],
+  },
+  {
+    name: 'a request to compact is answered like any other',
+    file: `${FOLDER}/items.ts`,
+    find: "    case 'compaction_trigger':\n",
+    replace: '',
+    suites: ['test/unit/dialect-responses-history.test.ts'],
+  },
+]
