@@ -117,7 +117,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   function start(dialect: Dialect, normalised: NormalisedCall, digest: string, ticket: Ticket): Turn {
     const call = callId(kernel.random.hex(16))
     const [effect] = apply({ type: 'arrived', call, digest })
-    const { messages, diagnostics } = recall.restore(normalised.request.messages)
+    const { messages, diagnostics } = recall.restore(normalised.request.messages, normalised.request.tools)
     const opened: OpenedCall = {
       id: call,
       sequence: calls,
@@ -195,7 +195,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const [head] = request.messages
     const kept = head?.role === 'system' && earlier[0]?.role === 'system' ? earlier.slice(1) : earlier
     const messages = head?.role === 'system' ? [head, ...kept, ...request.messages.slice(1)] : [...kept, ...request.messages]
-    const orphan = orphanedResult(recall.restore(messages).messages)
+    const orphan = orphanedResult(recall.restore(messages, request.tools).messages)
     if (orphan !== null)
       return {
         ok: false,
@@ -243,7 +243,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     restoreCountable(countable) {
       if (countable.kind === 'text') return countable
       const { request } = countable
-      return { kind: 'messages', request: { ...request, messages: recall.restore(request.messages).messages } }
+      return { kind: 'messages', request: { ...request, messages: recall.restore(request.messages, request.tools).messages } }
     },
     detach(turn, delivery) {
       const record = capture.deliver(turn.call, withheld.has(turn.call) ? 'no' : delivery)

@@ -1,7 +1,8 @@
 // The answers of one session, put back byte for byte when a client returns them in its own spelling.
 import type { Diagnostic } from '../contract/call.ts'
-import type { AnswerMessage, AssistantMessage, ChatMessage, ToolCall } from './chat.ts'
+import type { AnswerMessage, AssistantMessage, ChatMessage, Tool, ToolCall } from './chat.ts'
 import { canonicalText } from './json.ts'
+import { isRewordedCall } from './rewording.ts'
 import { difference, fingerprint, isSameCall, isSameReasoning, isSpellingOf } from './spelling.ts'
 
 type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
@@ -9,8 +10,11 @@ type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostic
 export type Recall = {
   /** Keeps the answer, and gives it as the client is told it: with call ids that every dialect takes and that are unique in the session. */
   remember(call: string, message: AnswerMessage): AnswerMessage
-  /** Puts back what an answer said, ids of calls and of their results included; what the client changed stays as it wrote it. */
-  restore(messages: readonly ChatMessage[]): Recalled
+  /**
+   * Puts back what an answer said, ids of calls and of their results included; what the client changed stays as it wrote it.
+   * `tools` are those of the same request: a client fills in their defaults.
+   */
+  restore(messages: readonly ChatMessage[], tools?: readonly Tool[] | null): Recalled
 }
 
 type Answer = {
@@ -52,15 +56,20 @@ export function openRecall(newId: () => string): Recall {
     }
   }
 
-  /** The answers that an assistant message may be, the surest first. */
-  function candidates(message: AssistantMessage, key: string, seen: ReadonlyMap<string, number>): readonly Answer[] {
-    const claimed = message.origin === undefined ? undefined : answers.get(message.origin)
+  /** The answers that an assistant message says to be, by its signature and by the ids of its calls. */
+  function claimed(message: AssistantMessage): readonly Answer[] {
+    const signed = message.origin === undefined ? undefined : answers.get(message.origin)
     const named = (message.tool_calls ?? []).flatMap((call) => told.get(call.id)?.answer ?? [])
-    const spelt = alike.get(key) ?? []
-    const thought = byReasoning(spelt, message.reasoning_content)
+    return signed === undefined ? named : [signed, ...named]
+  }
+
+  /** The answers that it may be by its words, the likeliest first. */
+  function spelt(message: AssistantMessage, key: string, seen: ReadonlyMap<string, number>): readonly Answer[] {
+    const same = alike.get(key) ?? []
+    const thought = byReasoning(same, message.reasoning_content)
     // Nothing but the words: answers that say the same come back in the order in which they were given.
-    const inOrder = message.reasoning_content === undefined ? (spelt[seen.get(key) ?? 0] ?? spelt.at(-1)) : undefined
-    return [claimed, ...named, thought, inOrder, ...spelt.slice(0, 1)].filter((answer) => answer !== undefined)
+    const inOrder = message.reasoning_content === undefined ? (same[seen.get(key) ?? 0] ?? same.at(-1)) : undefined
+    return [thought, inOrder, ...same.slice(0, 1)].filter((answer) => answer !== undefined)
   }
 
   return {
@@ -82,7 +91,9 @@ export function openRecall(newId: () => string): Recall {
         : { ...message, tool_calls: calls.map((each, index) => ({ ...each, id: toldIds[index] ?? each.id })) }
     },
 
-    restore(messages) {
+    restore(messages, tools) {
+      const isReworded = (given: ToolCall, returned: ToolCall): boolean =>
+        isSameCall(given, returned) || isRewordedCall(given, returned, tools ?? [])
       const diagnostics: Diagnostic[] = []
       const seen = new Map<string, number>()
       /** How the calls of this conversation are named here, by the client's names. */
@@ -98,11 +109,15 @@ export function openRecall(newId: () => string): Recall {
         }
         if (message.role !== 'assistant') return message
         const key = fingerprint(message)
-        const possible = candidates(message, key, seen)
+        const known = claimed(message)
+        const possible = spelt(message, key, seen)
         seen.set(key, (seen.get(key) ?? 0) + 1)
         const { origin: _origin, ...own } = message
         const place = `messages[${index}]`
-        const answer = possible.find((each) => isSpellingOf(message, each.message))
+        // Only of an answer that is known to be this one may it be said what the client made of it.
+        const answer =
+          known.find((each) => isSpellingOf(message, each.message, isReworded)) ??
+          possible.find((each) => isSpellingOf(message, each.message))
         if (answer !== undefined) {
           for (const [position, call] of (own.tool_calls ?? []).entries()) {
             ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
@@ -110,23 +125,27 @@ export function openRecall(newId: () => string): Recall {
           if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place)
           return own.name === undefined ? answer.message : { ...answer.message, name: own.name }
         }
-        const [changed] = possible
+        const [changed] = [...known, ...possible]
         if (changed === undefined) return own
         note('history-changed', `${place}: ${difference(own, changed.message)}`)
-        return withOwnCalls(own, ids)
+        return withOwnCalls(own, ids, isReworded)
       })
       return { messages: restored, diagnostics }
     },
   }
 
   /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
-  function withOwnCalls(message: AssistantMessage, ids: Map<string, string>): AssistantMessage {
+  function withOwnCalls(
+    message: AssistantMessage,
+    ids: Map<string, string>,
+    isSame: (given: ToolCall, returned: ToolCall) => boolean,
+  ): AssistantMessage {
     if (message.tool_calls === undefined) return message
     const calls = message.tool_calls.map((call) => {
       const known = told.get(call.id)?.call
       if (known === undefined) return call
       ids.set(call.id, known.id)
-      return isSameCall(known, call) ? known : { ...call, id: known.id }
+      return isSame(known, call) ? known : { ...call, id: known.id }
     })
     return { ...message, tool_calls: calls }
   }

@@ -11,24 +11,29 @@ export function fingerprint(message: AssistantMessage): string {
     .digest('base64')
 }
 
+type SameCall = (given: ToolCall, returned: ToolCall) => boolean
+
 /** True when a client that was told `answer` may have returned it as `returned` without changing anything. */
-export function isSpellingOf(returned: AssistantMessage, answer: AnswerMessage): boolean {
+export function isSpellingOf(returned: AssistantMessage, answer: AnswerMessage, isSame: SameCall = isSameCall): boolean {
   if (visibleText(returned.content) !== visibleText(answer.content)) return false
   const [kept, given] = [returned.tool_calls ?? [], answer.tool_calls ?? []]
-  if (kept.length !== given.length) return false
-  if (!given.every((call, index) => isSameCall(call, kept[index]))) return false
+  if (kept.length !== given.length || !given.every((call, index) => isSameAt(kept[index], call, isSame))) return false
   // Clients drop reasoning, or show only a part of what its signature stands for; other reasoning is their own.
   if (returned.origin !== undefined || returned.reasoning_content === undefined) return true
   return isSameReasoning(answer.reasoning_content, returned.reasoning_content)
 }
 
-/** Clients trim it. */
+/** Clients trim it, and some that were told it in pieces return the last piece alone. */
 export function isSameReasoning(given: string | undefined, returned: string): boolean {
-  return given !== undefined && given.trim() === returned.trim()
+  return given?.trim().endsWith(returned.trim()) === true
 }
 
-export function isSameCall(given: ToolCall, returned: ToolCall | undefined): boolean {
-  if (returned === undefined || given.function.name !== returned.function.name) return false
+function isSameAt(returned: ToolCall | undefined, given: ToolCall, isSame: SameCall): boolean {
+  return returned !== undefined && isSame(given, returned)
+}
+
+export function isSameCall(given: ToolCall, returned: ToolCall): boolean {
+  if (given.function.name !== returned.function.name) return false
   const [was, is] = [given.function.arguments, returned.function.arguments]
   if (was === is) return true
   const parsed = parse(was)
@@ -47,7 +52,7 @@ export function difference(returned: AssistantMessage, answer: AnswerMessage): s
   const [given, kept] = [answer.tool_calls ?? [], returned.tool_calls ?? []]
   if (given.length !== kept.length) found.push(`${given.length} tool calls became ${kept.length}`)
   else if (given.some((call, index) => call.function.name !== kept[index]?.function.name)) found.push('tool name')
-  else if (given.some((call, index) => !isSameCall(call, kept[index]))) found.push('tool arguments')
+  else if (!given.every((call, index) => isSameAt(kept[index], call, isSameCall))) found.push('tool arguments')
   if (returned.reasoning_content !== undefined && !isSameReasoning(answer.reasoning_content ?? '', returned.reasoning_content)) {
     found.push('reasoning')
   }

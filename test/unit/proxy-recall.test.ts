@@ -156,6 +156,48 @@ describe('in an answer that was changed', () => {
   })
 })
 
+describe('put back although the client cleaned its arguments', () => {
+  const properties = { command: { type: 'string' }, replace_all: { type: 'boolean', default: false }, timeout: { type: 'number' } }
+  const tools = [{ type: 'function' as const, function: { name: 'f', parameters: { type: 'object', properties } } }]
+  const back = (sampled: string, returned: string, id = 'c1'): boolean => {
+    const recall = openRecall(newIds())
+    recall.remember('0', said({ tool_calls: [call(sampled)] }))
+    const [message] = recall.restore([{ role: 'assistant', content: null, tool_calls: [call(returned, id)] }], tools).messages
+    return message?.role === 'assistant' && message.tool_calls?.[0]?.function.arguments === sampled
+  }
+
+  it.each([
+    ['a default filled in', '{"a": "x"}', '{"replace_all":false,"a":"x"}'],
+    ['white space at line ends', '{"a": "A  \\n\\tq \\t"}', '{"a":"A\\n\\tq"}'],
+    ['a number told as text', '{"timeout": "30000"}', '{"timeout":30000}'],
+    ['a boolean told as text', '{"replace_all": "true"}', '{"replace_all":true}'],
+    ['the change to its own folder', '{"command": "cd /work/x && ls -l"}', '{"command":"ls -l"}'],
+    ['a list told as text', '{"edits": "[{\\"a\\": 1}]"}', '{"edits":[{"a":1}]}'],
+  ])('%s', (_given, sampled, returned) => {
+    expect(back(sampled, returned)).toBe(true)
+    // Of a call nobody named, it cannot be said whose words these are.
+    expect(back(sampled, returned, 'unknown')).toBe(false)
+  })
+
+  it.each([
+    ['an added value that is no default', '{"a": "x"}', '{"replace_all":true,"a":"x"}'],
+    ['an added key without a default', '{"a": "x"}', '{"timeout":1,"a":"x"}'],
+    ['a key less', '{"a": "x", "b": 1}', '{"a":"x"}'],
+    ['white space inside a line', '{"a": "A  q"}', '{"a":"A q"}'],
+    ['another number', '{"timeout": "30000"}', '{"timeout":3000}'],
+    ['a command cut elsewhere', '{"command": "rm x && ls"}', '{"command":"ls"}'],
+    ['a command cut to nothing', '{"command": "cd /x && "}', '{"command":""}'],
+    ['another list', '{"edits": "[1]"}', '{"edits":[2]}'],
+  ])('but not %s', (_given, sampled, returned) => {
+    expect(back(sampled, returned)).toBe(false)
+  })
+})
+
+it('takes the last piece of a reasoning for the whole of it', () => {
+  const answer = said({ content: 'T', reasoning_content: 'first piece, last piece' })
+  expect(restore([answer], { role: 'assistant', content: 'T', reasoning_content: 'last piece' })).toEqual(answer)
+})
+
 it('chooses by reasoning among answers that look alike, and without it the first, so that later turns never change it', () => {
   const [one, two] = [said({ content: 'ok', reasoning_content: 'one' }), said({ content: 'ok', reasoning_content: 'two' })]
   expect(restore([one, two], { role: 'assistant', content: 'ok', reasoning_content: ' two' })).toEqual(two)

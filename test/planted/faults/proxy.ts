@@ -224,8 +224,22 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unchanged calls of a changed answer are sent in the client’s spelling',
     file: 'src/proxy/recall.ts',
-    find: 'return isSameCall(known, call) ? known : { ...call, id: known.id }',
+    find: 'return isSame(known, call) ? known : { ...call, id: known.id }',
     replace: 'return { ...call, id: known.id }',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'words of the client’s own are taken for a clean-up of the model’s',
+    file: 'src/proxy/rewording.ts',
+    find: 'Object.hasOwn(was, name) || isDefault(value, properties[name])',
+    replace: 'Object.hasOwn(was, name) || isObject(properties[name])',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'a clean-up is seen in calls that nobody named',
+    file: 'src/proxy/recall.ts',
+    find: 'possible.find((each) => isSpellingOf(message, each.message))',
+    replace: '[...answers.values()].find((each) => isSpellingOf(message, each.message, isReworded))',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {

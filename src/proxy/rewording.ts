@@ -1,0 +1,56 @@
+// What agent CLIs do to the arguments of a call before they send it back: clean-ups of the client's, not words of somebody else.
+import type { Tool, ToolCall } from './chat.ts'
+import { canonicalText, isObject, type JsonObject } from './json.ts'
+
+/**
+ * True when `returned` is what a CLI makes of `given` on its own: defaults of the tool's schema filled in, values coerced to the schema's
+ * types, JSON told as text parsed, white space at line ends and a leading `cd` of a command cut. Ask only for calls that are known to be
+ * the same one. Measured on Claude Code 2.1.332 (all but the parsed text) and pi 0.73.1 (the parsed text).
+ */
+export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: readonly Tool[]): boolean {
+  if (given.function.name !== returned.function.name) return false
+  const [was, is] = [parseObject(given.function.arguments), parseObject(returned.function.arguments)]
+  if (was === null || is === null) return false
+  const properties = propertiesOf(tools.find((tool) => tool.function.name === given.function.name))
+  const isKept = Object.entries(was).every(([name, value]) => Object.hasOwn(is, name) && isRewordedValue(value, is[name]))
+  return isKept && Object.entries(is).every(([name, value]) => Object.hasOwn(was, name) || isDefault(value, properties[name]))
+}
+
+function isRewordedValue(was: unknown, is: unknown): boolean {
+  if (canonicalText(was) === canonicalText(is)) return true
+  if (typeof was !== 'string') return false
+  if (typeof is === 'string') return withoutLineEnds(was) === withoutLineEnds(is) || isWithoutChangeOfFolder(was, is)
+  if (typeof is === 'number' || typeof is === 'boolean') return String(is) === was
+  return canonicalText(parse(was)) === canonicalText(is)
+}
+
+function withoutLineEnds(text: string): string {
+  return text.replaceAll(/[ \t]+$/gm, '')
+}
+
+/** Models begin nearly every command with a change to the folder they are in. */
+function isWithoutChangeOfFolder(was: string, is: string): boolean {
+  return is !== '' && was.endsWith(is) && /^cd \S+ && $/.test(was.slice(0, was.length - is.length))
+}
+
+function isDefault(value: unknown, property: unknown): boolean {
+  return isObject(property) && Object.hasOwn(property, 'default') && canonicalText(property.default) === canonicalText(value)
+}
+
+function propertiesOf(tool: Tool | undefined): JsonObject {
+  const parameters = tool?.function.parameters
+  return isObject(parameters) && isObject(parameters.properties) ? parameters.properties : {}
+}
+
+function parseObject(text: string): JsonObject | null {
+  const value = text.trim() === '' ? {} : parse(text)
+  return isObject(value) ? value : null
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
