@@ -14,7 +14,9 @@ export function writeAnthropicFailure(failure: Failure): HttpReply {
 /** Also what an `error` event of a stream carries. */
 export function errorBody(failure: Failure, requestId: string | null): object {
   const message = failure.code === 'context-overflow' ? overflowMessage(failure.message) : failure.message
-  return { type: 'error', error: { type: typeOf(failure), message }, request_id: requestId }
+  // The SDK's tool runner asks for a kept conversation first and does without one only for this code.
+  const details = failure.param === 'thread' ? { details: { error_code: 'thread_unsupported_request' } } : {}
+  return { type: 'error', error: { type: typeOf(failure), message, ...details }, request_id: requestId }
 }
 
 /** Claude Code repeats most refusals up to ten times, and a 400 five times in ever poorer forms, unless it is told not to. */
