@@ -22,8 +22,8 @@ export type Codec = {
   streamFailure: ((stream: string) => string) | null
   /** Fields that the dialect has no place for. */
   readonly lacks: readonly (keyof NeutralRequest)[]
-  /** True where a turn comes back with the name of its call. */
-  readonly isSigned: boolean
+  /** Which turns come back with the name of their call. */
+  readonly signs: 'every turn' | 'turns with reasoning' | 'no turn'
 }
 
 export function encode(codec: Codec, asked: NeutralRequest, isStream = false): JsonObject {

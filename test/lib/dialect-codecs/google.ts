@@ -48,7 +48,7 @@ const MODES = { auto: 'AUTO', none: 'NONE', required: 'ANY' } as const
 
 export const googleCodec: Codec = {
   dialect: google,
-  isSigned: true,
+  signs: 'every turn',
   lacks: [],
   url: (isStream) => ({ model: 'm', form: isStream ? 'events' : 'plain' }),
   request({ system, tools, choice, thinking, maxTokens, temperature, topP, stop }, items) {

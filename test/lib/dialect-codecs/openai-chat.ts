@@ -30,7 +30,7 @@ type Chunk = {
 
 export const chatCodec: Codec = {
   dialect: openaiChat,
-  isSigned: false,
+  signs: 'no turn',
   lacks: [],
   url: () => ({ model: null, form: null }),
   request({ system, tools, choice, thinking, maxTokens, temperature, topP, stop }, items, isStream) {
