@@ -43,6 +43,9 @@ export type Engine = {
   readonly sound: ReadonlySet<Emission>
 }
 
+/** No simulated agent asks for so little. */
+const PROBE_TOKENS = 2
+
 export const replicaUrl = (replica: number): string => `http://engine-${replica}`
 
 export function openEngine({ scheduler, random, model, faults }: EngineOptions): Engine {
@@ -58,8 +61,8 @@ export function openEngine({ scheduler, random, model, faults }: EngineOptions):
   }
 
   async function generate(body: string, signal: AbortSignal): Promise<TransportReply> {
-    const { messages } = JSON.parse(body)
-    if (messages[0].content === 'Say hi.') return reply(200, completion({ promptIds: [1], sampledIds: [2], logprobs: [-1], content: 'hi' }))
+    const { messages, max_tokens } = JSON.parse(body)
+    if (max_tokens <= PROBE_TOKENS) return reply(200, completion({ promptIds: [1], sampledIds: [2], logprobs: [-1], content: 'hi' }))
     const fault = drawFault()
     if (fault === 'refused') return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }
     await sleep(scheduler, random.next() * faults.maxLatencyMs * (fault === 'slow' ? 20 : 1), signal)
