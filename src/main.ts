@@ -129,6 +129,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       kernel: node.kernel,
       rolloutServer: node.rolloutServer,
       readGateway: node.readGateway,
+      replicas: node.replicas,
       readResult: node.readResult,
       checkTask,
       events,

@@ -4,6 +4,7 @@ import type { NodeConfig } from './config/resolve.ts'
 import type { Config } from './config.ts'
 import type { ReplicaSpec } from './contract/replica.ts'
 import type { GatewaySetup } from './threads/gateway.ts'
+import { replicaConfig } from './threads/replica-sets.ts'
 import type { NodeSetup } from './topology.ts'
 
 /** The end of an agent's output that is read for its verdict. */
@@ -42,13 +43,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
     host: node.host,
     port: node.port,
     model: node.modelServed,
-    replicas: node.replicas.map((replica) => ({
-      id: replica.id,
-      url: replica.url,
-      engine: replica.engine,
-      inFlight: Math.max(1, Math.floor(replica.maxInFlight / sharers(config, replica))),
-      line: replica.maxWaiting,
-    })),
+    replicas: node.replicas.map((replica) => replicaConfig(replica, sharers(config, replica))),
     limits: {
       maxReadySessions: node.maxReadySessions,
       maxInitWorkers: node.maxInitWorkers,

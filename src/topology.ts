@@ -17,6 +17,7 @@ import { type ControlActors, type ControlOutside, type ControlSetup, openControl
 import { type GatewayOutside, type GatewayPeers, type GatewaySetup, type GatewayThread, openGatewayThread } from './threads/gateway.ts'
 import type { GatewayBoot, GatewayReady } from './threads/gateway-worker.ts'
 import { type LedgerSetup, openLedgerThread } from './threads/ledger.ts'
+import { openReplicaSets, type ReplicaSets } from './threads/replica-sets.ts'
 
 export type NodeSetup = {
   readonly control: ControlSetup
@@ -42,6 +43,8 @@ export type PolarNode = ControlActors & {
   /** The model port of each gateway, as bound. */
   readonly modelPorts: ReadonlyMap<GatewayId, number>
   readGateway(gateway: GatewayId): Promise<GatewaySnapshot | null>
+  /** The inference servers of each gateway, changed while the node runs. */
+  readonly replicas: ReplicaSets
   /** Resolves with the reason when the node can no longer do its work: an actor that all need has ended, or no gateway is left. */
   readonly failed: Promise<string>
   /** Numbered: no new task, every session to its end, every result to its trainer. Idempotent. */
@@ -103,6 +106,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const ledgerAddress: Address<LedgerCommand> = ledger
   const control = openControlActors(kernel, setup.control, ledgerAddress, outside)
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger: ledgerAddress }
+  const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => addresses.get(gateway))
 
   for (const gatewaySetup of setup.gateways) {
     const id = gatewaySetup.gateway
@@ -119,7 +123,8 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         async start(thread: Thread<GatewayBoot, GatewayReady>) {
           const isJoined = (await joinKernel(kernel, thread)) && (await joinThreads(thread, ledgerSupervisor.thread))
           if (!isJoined) throw failed(failures, `the thread of gateway ${id} took no port`)
-          const booted = await thread.boot({ setup: gatewaySetup, peers, drainMs: setup.drainMs })
+          const own = { ...gatewaySetup, replicas: replicas.of(id) }
+          const booted = await thread.boot({ setup: own, peers, drainMs: setup.drainMs })
           if (!booted.ok) throw failed(failures, `gateway ${id} did not boot: ${booted.message}`)
           addresses.set(id, booted.value.address)
           modelPorts.set(id, booted.value.modelPort)
@@ -162,6 +167,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     modelPorts,
     failed: end.failed,
     readGateway: (gateway) => readGateway(kernel, addresses.get(gateway)),
+    replicas,
     drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {
@@ -208,6 +214,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const control = openControlActors(kernel, setup.control, ledger, outside)
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
   const threads = new Map<GatewayId, GatewayThread>()
+  const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => threads.get(gateway)?.address)
   const kernels: Kernel[] = [kernel, ledgerKernel]
   let closing: Promise<void> | null = null
   /** Ends a gateway as if its thread had died: nothing that was under way arrives. */
@@ -218,7 +225,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     const own = kernelOf(`gateway/${id}`, 2, incarnation)
     kernels.push(own)
     const wires = [connect(scheduler, kernel, own), connect(scheduler, ledgerKernel, own)]
-    const thread = await openGatewayThread(own, gatewaySetup, peers, {
+    const thread = await openGatewayThread(own, { ...gatewaySetup, replicas: replicas.of(id) }, peers, {
       ...outside.gateway(gatewaySetup),
       log: outside.log,
       failed(actor) {
@@ -263,6 +270,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     ledger,
     modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
     readGateway: (gateway) => readGateway(kernel, threads.get(gateway)?.address),
+    replicas,
     drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {

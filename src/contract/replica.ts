@@ -18,6 +18,16 @@ export type ReplicaSpec = {
   readonly isRouter: boolean
 }
 
+/** What became of an addition or a removal. */
+export type ReplicaChange =
+  | { readonly ok: true }
+  | {
+      readonly ok: false
+      /** `taken`: its id or its URL is another's; `unknown`: no such id; `part`: of another id; `full`: as many as there may be. */
+      readonly error: 'taken' | 'unknown' | 'part' | 'full' | 'closed'
+      readonly detail: string
+    }
+
 export const MAX_REPLICAS = 64
 const MAX_RANKS = 256
 

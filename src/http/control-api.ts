@@ -2,7 +2,8 @@
 import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify, LogController } from 'fastify'
 import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
-import type { GatewayId } from '../contract/ids.ts'
+import type { GatewayId, ReplicaId } from '../contract/ids.ts'
+import type { ReplicaChange, ReplicaSpec } from '../contract/replica.ts'
 import type { TaskRequest } from '../contract/task.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Answer, Ask } from '../kernel/ask.ts'
@@ -10,6 +11,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 import { refuse } from './errors.ts'
 import type { EventFeed } from './events.ts'
 import { nodeRoutes } from './routes/nodes.ts'
+import { replicaRoutes } from './routes/replicas.ts'
 import { sessionRoutes } from './routes/sessions.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import type { ReadResult } from './task-result.ts'
@@ -27,12 +29,20 @@ export type ControlApiOptions = {
   readonly rolloutServer: Address<RolloutServerCommand>
   /** Null when that gateway does not answer. */
   readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
+  readonly replicas: ReplicaControl
   readonly readResult: ReadResult
   /** Unknown harness, evaluator, builder or backend, and what those find wrong with their part. */
   readonly checkTask: (request: TaskRequest) => readonly TaskProblem[]
   readonly events: EventFeed
   readonly limits: { readonly bodyBytes: number; readonly admittedSessions: number }
   readonly log: FastifyBaseLogger | null
+}
+
+/** Changes what gateways serve from; null when that gateway does not answer. */
+export type ReplicaControl = {
+  /** `sharers`: among how many gateways the cap is divided. */
+  add(gateway: GatewayId, replica: ReplicaSpec, sharers: number): Promise<ReplicaChange | null>
+  remove(gateway: GatewayId, replica: ReplicaId): Promise<ReplicaChange | null>
 }
 
 export type ControlApi = {
@@ -101,6 +111,7 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
   })
   taskRoutes(app, context)
   nodeRoutes(app, context)
+  replicaRoutes(app, context)
   sessionRoutes(app, context)
   return app
 }

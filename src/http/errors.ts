@@ -8,6 +8,8 @@ const ERRORS = {
   'task-unknown': { status: 404, detail: 'no such task' },
   'session-unknown': { status: 404, detail: 'no such session' },
   'node-unknown': { status: 404, detail: 'no such node' },
+  'replica-unknown': { status: 404, detail: 'no such replica' },
+  'replica-conflict': { status: 409, detail: 'the replica cannot be added or removed' },
   'task-conflict': { status: 409, detail: 'the task id is taken' },
   'results-dropped': { status: 410, detail: 'the results are no longer kept' },
   'body-too-large': { status: 413, detail: 'the request body is too large' },

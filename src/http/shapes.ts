@@ -68,16 +68,21 @@ export function nodeInfo(view: GatewayView, snapshot: GatewaySnapshot | null, wa
   }
 }
 
-function replicaInfo(replica: GatewaySnapshot['replicas'][number]): Readonly<Record<string, unknown>> {
+export function replicaInfo(replica: GatewaySnapshot['replicas'][number]): Readonly<Record<string, unknown>> {
   return {
     id: replica.id,
+    role: replica.role,
     url: replica.url,
+    data_parallel_rank: replica.rank,
     state: replica.state,
     tier: replica.tier,
+    detail: replica.detail,
+    logprob_mode: replica.logprobMode,
     in_flight: replica.inFlight,
+    max_in_flight: replica.maxInFlight,
     waiting: replica.waiting,
     weight_version: replica.weightVersion,
-    detail: replica.detail,
+    max_model_len: replica.maxModelLen,
   }
 }
 

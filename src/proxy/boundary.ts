@@ -1,6 +1,7 @@
 // The model boundary as the rest of a gateway thread sees it: doors for sessions, one entry for requests.
 import type { CallRecord, EngineKind } from '../contract/call.ts'
 import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
+import type { ReplicaChange } from '../contract/replica.ts'
 import type { SlabReference } from '../tokens/reference.ts'
 
 export type SamplingPins = {
@@ -113,15 +114,6 @@ export type ReplicaView = ReplicaStatus & {
   readonly logprobMode: 'raw' | 'processed' | 'unknown'
   readonly maxModelLen: number | null
 }
-
-export type ReplicaChange =
-  | { readonly ok: true }
-  | {
-      readonly ok: false
-      /** `taken`: its id or its URL is another's; `unknown`: no such id; `part`: of another id; `full`: as many as there may be. */
-      readonly error: 'taken' | 'unknown' | 'part' | 'full' | 'closed'
-      readonly detail: string
-    }
 
 export type Boundary = {
   openDoor(options: DoorOptions): { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string }

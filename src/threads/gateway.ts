@@ -153,7 +153,7 @@ export async function openGatewayThread(
       sandboxes: peers.sandboxes,
       teardownMs: setup.policy.budgets.teardownMs,
       arena: () => arena.stats(),
-      replicas: () => boundary.replicas(),
+      boundary,
       sessionSpec: (spec, own) => {
         const harness = harnesses.find(spec.request.agent)
         // Checked when the task was submitted, by the same registry.

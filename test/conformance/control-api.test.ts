@@ -39,6 +39,12 @@ const ROUTES = [
   ['GET', '/tasks'],
   ['GET', '/tasks/t/sessions'],
   ['GET', '/sessions/s'],
+  ['GET', '/replicas'],
+  ['POST', '/replicas'],
+  ['DELETE', '/replicas/r'],
+  ['GET', '/gateways/g0/replicas'],
+  ['POST', '/gateways/g0/replicas'],
+  ['DELETE', '/gateways/g0/replicas/r'],
   ['GET', '/events'],
   ['GET', '/no/such/route'],
 ] as const
@@ -348,7 +354,8 @@ describe('a node that cannot answer', () => {
     '%s %s is 503 when the rollout server is gone',
     async (method, url) => {
       control.kernel.stop(control.server)
-      const reply = await control.call(method as 'GET', url, method === 'POST' ? task('t') : undefined)
+      const body = url.endsWith('replicas') ? { url: 'http://127.0.0.1:1', engine: 'vllm' } : task('t')
+      const reply = await control.call(method as 'GET', url, method === 'POST' ? body : undefined)
       expect(reply).toMatchObject({ status: 503, headers: { 'x-polar-error': 'unavailable' } })
     },
   )

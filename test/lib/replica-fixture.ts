@@ -1,11 +1,12 @@
 // The replicas of one gateway thread in virtual time: engines and routers that do as the test says, and every connection counted.
 import { Buffer } from 'node:buffer'
 import { replicaId, sessionId } from '../../src/contract/ids.ts'
+import type { ReplicaChange } from '../../src/contract/replica.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld, type World } from '../../src/kernel/world.ts'
-import type { ReplicaChange, ReplicaConfig, ReplicaView } from '../../src/proxy/boundary.ts'
+import type { ReplicaConfig, ReplicaView } from '../../src/proxy/boundary.ts'
 import type { Transport, TransportReply } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { type Lease, openPool, type Pool } from '../../src/proxy/pool/pool.ts'

@@ -6,7 +6,10 @@ import type { SessionId } from '../../src/contract/ids.ts'
 import { openMailbox } from '../../src/kernel/mailbox.ts'
 import { gatewayLimits, sessionSpec } from '../lib/specs.ts'
 
-type StepMessage = Exclude<GatewayCommand, { type: 'announce-demand' | 'read-gateway' | 'session-crashed' }>
+type StepMessage = Exclude<
+  GatewayCommand,
+  { type: 'announce-demand' | 'add-replica' | 'remove-replica' | 'read-gateway' | 'session-crashed' }
+>
 
 /** Plays rollout server and sessions against a gateway; knows only sets and counters. */
 function driver(limits: GatewayLimits) {

@@ -132,7 +132,7 @@ async function crashingNode(): Promise<CrashingNode> {
         }),
       }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
-      replicas: async () => [],
+      boundary: { replicas: async () => [], addReplica: () => ({ ok: true }), removeReplica: () => ({ ok: true }) },
     }),
   )
   kernel.onExit(({ reason, address, error }) => {

@@ -39,7 +39,7 @@ it('announces all its room once the rollout server knows it, and none before: de
       teardownMs: 100,
       sessionSpec: () => ({ name: 'session', capacity: 8, create: () => ({ receive() {} }) }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
-      replicas: async () => [],
+      boundary: { replicas: async () => [], addReplica: () => ({ ok: true }), removeReplica: () => ({ ok: true }) },
     }),
   )
   await world.advance(60_000)

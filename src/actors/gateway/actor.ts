@@ -7,7 +7,7 @@ import type { Answer } from '../../kernel/ask.ts'
 import type { Courier } from '../../kernel/courier.ts'
 import { openMailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { ReplicaView } from '../../proxy/boundary.ts'
+import type { Boundary, ReplicaView } from '../../proxy/boundary.ts'
 import type { ResultFacts } from '../../trajectory/facts.ts'
 import { emptyResult, type Finished } from '../../trajectory/result.ts'
 import type { LedgerCommand, SettledResult } from '../ledger/protocol.ts'
@@ -29,7 +29,7 @@ export type GatewayOptions = {
   readonly teardownMs: number
   readonly sessionSpec: (spec: SessionSpec, gateway: Address<GatewayCommand>) => ActorSpec<SessionMessage>
   readonly arena: () => GatewayMetrics['arena']
-  readonly replicas: () => Promise<readonly ReplicaView[]>
+  readonly boundary: Pick<Boundary, 'replicas' | 'addReplica' | 'removeReplica'>
 }
 
 type Internal =
@@ -206,9 +206,15 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         case 'report-crash':
           reportCrash(message)
           return
+        case 'add-replica':
+          context.reply(message.ask, options.boundary.addReplica(message.replica))
+          return
+        case 'remove-replica':
+          context.reply(message.ask, options.boundary.removeReplica(message.replica))
+          return
         case 'read-gateway':
           context.pipe(
-            () => options.replicas(),
+            () => options.boundary.replicas(),
             (outcome) => ({ type: 'replicas-read', read: message, replicas: outcome.ok ? outcome.value : [] }),
           )
           return

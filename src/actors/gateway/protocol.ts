@@ -1,9 +1,10 @@
 // One shard of sessions: stage pools, READY reservations, run slots and cancel.
-import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
+import type { GatewayId, ReplicaId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
+import type { ReplicaChange } from '../../contract/replica.ts'
 import type { TaskRequest } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
-import type { ReplicaView } from '../../proxy/boundary.ts'
+import type { ReplicaConfig, ReplicaView } from '../../proxy/boundary.ts'
 
 export type SessionSpec = {
   readonly session: SessionId
@@ -80,6 +81,10 @@ export type GatewayCommand =
   | { readonly type: 'arena-pressure'; readonly high: boolean }
   /** Whether any inference replica serves. While none does, prepared sessions wait in READY: their agents would only meet errors. */
   | { readonly type: 'engine-available'; readonly isAvailable: boolean }
+  /** One more inference server for the sessions of this gateway. */
+  | { readonly type: 'add-replica'; readonly replica: ReplicaConfig; readonly ask: Ask<ReplicaChange> }
+  /** Answered as soon as no call goes there; those in flight end by themselves. */
+  | { readonly type: 'remove-replica'; readonly replica: ReplicaId; readonly ask: Ask<ReplicaChange> }
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */
   | { readonly type: 'drain'; readonly ask: Ask<void> }

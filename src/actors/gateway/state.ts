@@ -62,7 +62,7 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
 
 export function step(
   state: GatewayState,
-  message: Exclude<GatewayCommand, { type: 'announce-demand' | 'read-gateway' | 'session-crashed' }>,
+  message: Exclude<GatewayCommand, { type: 'announce-demand' | 'add-replica' | 'remove-replica' | 'read-gateway' | 'session-crashed' }>,
   nowMs: number,
 ): Step {
   switch (message.type) {

@@ -1,9 +1,9 @@
 // Which inference servers a gateway thread has: entries that come and go, their ranks, and the workers of routers.
 import { type ReplicaId, replicaId } from '../../contract/ids.ts'
-import { MAX_REPLICAS, shareOf } from '../../contract/replica.ts'
+import { MAX_REPLICAS, type ReplicaChange, shareOf } from '../../contract/replica.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { ReplicaChange, ReplicaConfig, ReplicaView } from '../boundary.ts'
+import type { ReplicaConfig, ReplicaView } from '../boundary.ts'
 import type { Engine } from '../engines/engine.ts'
 import type { Connection, Transport } from '../engines/transport.ts'
 import { openEndpoints } from './endpoints.ts'
