@@ -38,9 +38,9 @@ export const SAMPLES: readonly ChatAnswer[] = [
   answer({ content: 'until' }, { stopSequence: 'END' }),
 ]
 
-export function replyForm(wishes: object = {}): ReplyForm {
+export function replyForm(): ReplyForm {
   const read = anthropic.read(
-    { model: 'claude-asked', max_tokens: 10, messages: [{ role: 'user', content: 'x' }], stop_sequences: ['END'], ...wishes },
+    { model: 'claude-asked', max_tokens: 10, messages: [{ role: 'user', content: 'x' }], stop_sequences: ['END'] },
     { tier: 'eval', pins: {}, url: { model: null, form: null } },
   )
   if (!read.ok) throw new Error(read.failure.message)

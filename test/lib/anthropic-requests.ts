@@ -25,7 +25,7 @@ export const asked = (content: unknown) => ({ role: 'user', content })
 export const told = (content: unknown) => ({ role: 'system', content })
 export const BILLING = 'x-anthropic-billing-header: cc_version=9.9.9.aaa; cc_entrypoint=cli; cch=11111;'
 
-export function read(body: JsonObject, tier: Tier = 'eval') {
+function read(body: JsonObject, tier: Tier = 'eval') {
   return anthropic.read({ model: 'm', max_tokens: 100, messages: [user], ...body }, context(tier))
 }
 
