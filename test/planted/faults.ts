@@ -1,5 +1,7 @@
 // The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
 import type { PlantedFault } from './fault.ts'
+import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
+import { GOOGLE_FAULTS } from './faults/google.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
@@ -13,7 +15,9 @@ export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
   ...TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
+  ...GOOGLE_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
   ...ROLLOUT_FAULTS,
