@@ -3,9 +3,9 @@ import type { ChatMessage, ContentPart, Tool } from '../../src/proxy/chat.ts'
 import type { JsonObject } from '../../src/proxy/json.ts'
 
 /** `arguments` is the text as it was sampled. */
-export type NeutralCall = { readonly id: string; readonly name: string; readonly arguments: string }
+type NeutralCall = { readonly id: string; readonly name: string; readonly arguments: string }
 
-export type AssistantTurn = {
+type AssistantTurn = {
   readonly type: 'assistant'
   /** The call whose answer this is, which a signature names in the dialects that have one. */
   readonly origin: string | null
@@ -23,9 +23,9 @@ export type NeutralTurn =
   /** A system message in the middle. */
   | { readonly type: 'note'; readonly text: string }
 
-export type NeutralResult = { readonly id: string; readonly name: string; readonly value: JsonObject }
+type NeutralResult = { readonly id: string; readonly name: string; readonly value: JsonObject }
 
-export type NeutralTool = { readonly name: string; readonly description: string; readonly schema: JsonObject }
+type NeutralTool = { readonly name: string; readonly description: string; readonly schema: JsonObject }
 
 export type NeutralRequest = {
   readonly system: string | null

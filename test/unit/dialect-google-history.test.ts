@@ -49,9 +49,9 @@ describe('what the user and the system say', () => {
       sent: [said('a'), { role: 'assistant', content: 'b' }, { role: 'system', content: 'note' }, said('c')],
     },
   ])('$given becomes $sent', ({ given, sent }) => {
-    const read_ = read(given)
-    expect(read_.request.messages).toEqual(sent)
-    expect(read_.diagnostics).toEqual([])
+    const taken = read(given)
+    expect(taken.request.messages).toEqual(sent)
+    expect(taken.diagnostics).toEqual([])
   })
 
   it.each([
@@ -69,9 +69,9 @@ describe('what the user and the system say', () => {
       { system_instruction: instruction },
       { config: { systemInstruction: instruction } },
     ]) {
-      const read_ = read([user({ text: 'a' })], more)
-      expect(read_.request.messages).toEqual(sent)
-      expect(read_.diagnostics).toEqual([])
+      const taken = read([user({ text: 'a' })], more)
+      expect(taken.request.messages).toEqual(sent)
+      expect(taken.diagnostics).toEqual([])
     }
   })
 
@@ -107,9 +107,9 @@ describe('a model turn', () => {
     { given: [model({ text: '' })], sent: [{ role: 'assistant', content: '' }] },
     { given: [model({ text: '', thought: true }), model({ text: 'a' })], sent: [{ role: 'assistant', content: 'a' }] },
   ])('$given is one message', ({ given, sent }) => {
-    const read_ = read([user({ text: 'q' }), ...given])
-    expect(read_.request.messages).toEqual([said('q'), ...sent])
-    expect(read_.diagnostics).toEqual([])
+    const taken = read([user({ text: 'q' }), ...given])
+    expect(taken.request.messages).toEqual([said('q'), ...sent])
+    expect(taken.diagnostics).toEqual([])
   })
 
   it.each([
@@ -119,16 +119,16 @@ describe('a model turn', () => {
     { turn: [model({ text: 'a' }), model({ text: '', thoughtSignature: signatureOf(CALL_A) })] },
     { turn: [model({ text: 'a', thoughtSignature: signatureOf(CALL_A) }), model({ text: 'b' })] },
   ])('is known by its signature, on whatever part: $turn', ({ turn }) => {
-    const read_ = read([user({ text: 'q' }), ...turn])
-    expect(read_.request.messages).toHaveLength(2)
-    expect(read_.request.messages[1]).toMatchObject({ origin: CALL_A })
-    expect(read_.diagnostics).toEqual([])
+    const taken = read([user({ text: 'q' }), ...turn])
+    expect(taken.request.messages).toHaveLength(2)
+    expect(taken.request.messages[1]).toMatchObject({ origin: CALL_A })
+    expect(taken.diagnostics).toEqual([])
   })
 
   it.each(['skip_thought_signature_validator', 'c29tZWJvZHk=', ''])('tolerates the signature %j with a note', (thoughtSignature) => {
-    const read_ = read([user({ text: 'q' }), model({ ...call('f', {}, 'c'), thoughtSignature })])
-    expect(read_.request.messages[1]).toEqual({ role: 'assistant', content: null, tool_calls: [asked('c', 'f')] })
-    expect(read_.diagnostics).toEqual([{ code: 'signature-unknown', detail: 'contents[1].parts[0]' }])
+    const taken = read([user({ text: 'q' }), model({ ...call('f', {}, 'c'), thoughtSignature })])
+    expect(taken.request.messages[1]).toEqual({ role: 'assistant', content: null, tool_calls: [asked('c', 'f')] })
+    expect(taken.diagnostics).toEqual([{ code: 'signature-unknown', detail: 'contents[1].parts[0]' }])
   })
 
   it('is two when it is known to be two answers', () => {
@@ -140,26 +140,26 @@ describe('a model turn', () => {
   })
 
   it('keeps words that stood after calls or before thoughts, and notes that they moved', () => {
-    const read_ = read([user({ text: 'q' }), model({ text: 'a' }, { text: 'R', thought: true }, call('f', {}, 'c'), { text: 'b' })])
-    expect(read_.request.messages[1]).toEqual({
+    const taken = read([user({ text: 'q' }), model({ text: 'a' }, { text: 'R', thought: true }, call('f', {}, 'c'), { text: 'b' })])
+    expect(taken.request.messages[1]).toEqual({
       role: 'assistant',
       content: 'ab',
       reasoning_content: 'R',
       tool_calls: [asked('c', 'f')],
     })
-    expect(read_.diagnostics).toEqual([
+    expect(taken.diagnostics).toEqual([
       { code: 'order-approximated', detail: 'contents[1].parts[1]' },
       { code: 'order-approximated', detail: 'contents[1].parts[3]' },
     ])
   })
 
   it('leaves out what Google’s own servers ran, and notes it', () => {
-    const read_ = read([
+    const taken = read([
       user({ text: 'q' }),
       model({ executableCode: { code: 'x' } }, { codeExecutionResult: {} }, { text: 'a' }, { videoMetadata: {} }),
     ])
-    expect(read_.request.messages[1]).toEqual({ role: 'assistant', content: 'a' })
-    expect(read_.diagnostics).toEqual([
+    expect(taken.request.messages[1]).toEqual({ role: 'assistant', content: 'a' })
+    expect(taken.diagnostics).toEqual([
       { code: 'block-dropped', detail: 'contents[1].parts[0].executableCode' },
       { code: 'block-dropped', detail: 'contents[1].parts[1].codeExecutionResult' },
       { code: 'field-dropped', detail: 'contents[1].parts[3].videoMetadata' },
@@ -256,9 +256,9 @@ describe('results', () => {
       ],
     },
   ])('$name', ({ given, sent }) => {
-    const read_ = read(given)
-    expect(read_.request.messages).toEqual(sent)
-    expect(read_.diagnostics).toEqual([])
+    const taken = read(given)
+    expect(taken.request.messages).toEqual(sent)
+    expect(taken.diagnostics).toEqual([])
   })
 
   it.each([
@@ -299,9 +299,9 @@ describe('results', () => {
       notes: ['order-approximated contents[3].parts[0].functionResponse'],
     },
   ])('$name, and a note says so', ({ replies, sent, notes }) => {
-    const read_ = read([q, model(call('f', {}, 'x')), ...replies])
-    expect(read_.request.messages.slice(2)).toEqual(sent)
-    expect(read_.diagnostics.map(({ code, detail }) => `${code} ${detail.split(':')[0]}`)).toEqual(notes)
+    const taken = read([q, model(call('f', {}, 'x')), ...replies])
+    expect(taken.request.messages.slice(2)).toEqual(sent)
+    expect(taken.diagnostics.map(({ code, detail }) => `${code} ${detail.split(':')[0]}`)).toEqual(notes)
   })
 
   it.each([
@@ -323,18 +323,18 @@ describe('results', () => {
   })
 
   it('of a user who says nothing make no message', () => {
-    const read_ = read([q, user()])
-    expect(read_.request.messages).toEqual([said('q')])
-    expect(read_.diagnostics).toEqual([{ code: 'block-dropped', detail: 'contents[1]' }])
+    const taken = read([q, user()])
+    expect(taken.request.messages).toEqual([said('q')])
+    expect(taken.diagnostics).toEqual([{ code: 'block-dropped', detail: 'contents[1]' }])
   })
 })
 
 describe('an answer of the session', () => {
   const identity = { id: CALL_A, createdSeconds: 0, model: 'm' }
   const reply = (() => {
-    const result_ = google.read({ contents: 'q' }, { tier: 'train', pins: {}, url: { model: 'm', form: 'plain' } })
-    if (!result_.ok) throw new Error(result_.failure.message)
-    return result_.reply
+    const outcome = google.read({ contents: 'q' }, { tier: 'train', pins: {}, url: { model: 'm', form: 'plain' } })
+    if (!outcome.ok) throw new Error(outcome.failure.message)
+    return outcome.reply
   })()
   const tell = (message: object) =>
     JSON.parse(
