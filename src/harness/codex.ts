@@ -82,13 +82,20 @@ export const codexHarness: Harness = {
       const command = `${program} debug models --bundled | ${quoted(process.execPath)} -e ${quoted(COPY_ENTRY)} >${quoted(catalog)}`
       setup.push({ command, env: { ...env, ...names }, label: 'model-catalog' })
     }
-    // The prompt `-` is stdin: no length limit, and no text that Codex could take for an option.
-    const words = ['exec', '--json', '--strict-config', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-']
-    const run: Command = { command: `exec ${program} ${words.join(' ')} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' }
+    if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program), env, label: 'configuration' })
+    const run: Command = { command: `exec ${program} ${RUN} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' }
     return { ok: true, plan: { files, setup, run } }
   },
 
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),
+}
+
+/** The prompt `-` is stdin: no length limit, and no text that Codex could take for an option. */
+const RUN = 'exec --json --strict-config --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -'
+
+/** Without a prompt Codex reads its configuration and gives up: what it says of a key of the task's is told before anything runs. */
+function checkCommand(program: string): string {
+  return `said=$(${program} ${RUN} 2>&1 </dev/null); case $said in *'Error loading config'*) printf '%s' "$said" >&2; exit 1;; esac`
 }
 
 const CATALOG = 'model-catalog.json'

@@ -4,7 +4,7 @@ import type { AgentSpec } from '../contract/task.ts'
 import { checkEnvironment } from './environment.ts'
 
 /** The session puts these into every call, whatever the CLI asks for; the harness only lets them pass. */
-export const SAMPLING_SETTINGS = {
+const SAMPLING_SETTINGS = {
   sampling: z.strictObject({
     temperature: z.number().min(0).max(10).optional(),
     top_p: z.number().gt(0).max(1).optional(),

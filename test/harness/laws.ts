@@ -15,11 +15,16 @@ export type Account = {
   readonly repeats: number
 }
 
+/** The lines of one session, and by what they part; null where that is not looked at. */
+type Lines = { readonly chains: number; readonly breaks: Readonly<Record<string, number>> | null }
+
+const ONE_LINE: Lines = { chains: 1, breaks: {} }
+
 /**
  * The whole account of a rollout. Every generation of the engine is a turn, an aux call or a repeat; every turn stands in exactly one trace
- * of its session, under exactly the prompt the engine reported; every session is one chain.
+ * of its session, under exactly the prompt the engine reported; every session has as many chains as it had agents.
  */
-export function accountFor({ sessions, generations }: Rollout): Account {
+export function accountFor({ sessions, generations }: Rollout, lines: Lines = ONE_LINE): Account {
   const open = new Set(generations.filter((generation) => !isProbe(generation)))
   const take = (holds: (generation: EngineRequest) => boolean): boolean => {
     const found = [...open].find(holds)
@@ -28,10 +33,10 @@ export function accountFor({ sessions, generations }: Rollout): Account {
   let turns = 0
   for (const session of sessions) {
     const { D12: _askedAgain, ...breaks } = session.forks
-    expect(breaks, 'a session of one agent is one chain, but for what was asked again').toEqual({})
-    // A row of what nobody went on with may stand beside the one that is trained.
+    expect(breaks, 'no chain breaks, but for what was asked again').toEqual(lines.breaks ?? breaks)
+    // A row of what nobody went on with may stand beside those that are trained.
     const trained = session.traces.filter((trace) => trace.loss_mask.includes(1))
-    expect(trained).toHaveLength(1)
+    expect(trained).toHaveLength(lines.chains)
     for (const trace of trained) {
       expect(trace.metadata.unreported_context_tokens).toBe(0)
       const mask = trace.response_ids.map(() => 0)

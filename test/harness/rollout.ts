@@ -12,11 +12,11 @@ import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/script
 import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
 import { startNode } from '../../src/main.ts'
 import { processesNaming } from '../lib/working-node.ts'
-import { type Model, openModel, type Script } from './answers.ts'
+import { type Model, openModel, type Script, type SubScript } from './answers.ts'
 
-export type Turn = { readonly call_id: string; readonly start: number; readonly end: number; readonly trained: boolean }
+type Turn = { readonly call_id: string; readonly start: number; readonly end: number; readonly trained: boolean }
 
-export type Trace = {
+type Trace = {
   readonly prompt_ids: readonly number[]
   readonly response_ids: readonly number[]
   readonly loss_mask: readonly number[]
@@ -48,7 +48,7 @@ export type Bench = {
   readonly modelPort: number
   /** A folder outside of the sandboxes, into which an agent's commands copy what it made. */
   readonly out: string
-  run(agent: Readonly<Record<string, unknown>>, script: Script, more?: Readonly<Record<string, unknown>>): Promise<Rollout>
+  run(agent: Readonly<Record<string, unknown>>, script: Script, more?: Readonly<Record<string, unknown>>, sub?: SubScript): Promise<Rollout>
   /** Command lines of processes that know this bench's place, and its sandboxes: empty when nothing runs. */
   leftovers(): Promise<readonly string[]>
   close(): Promise<void>
@@ -107,12 +107,12 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
     model,
     modelPort,
     out,
-    async run(agent, script, more = {}) {
+    async run(agent, script, more = {}, sub) {
       tasks += 1
       const task = `task-${tasks}`
       rmSync(out, { recursive: true, force: true })
       mkdirSync(out)
-      model.play(script)
+      model.play(script, sub)
       const before = engine.requests().length
       await control('/rollout/task/submit', {
         task_id: task,

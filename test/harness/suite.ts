@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DialectName } from '../../src/contract/call.ts'
+import type { Script } from './answers.ts'
 import { openDetour } from './detour.ts'
 import { accountFor, checkRecords, type Expected } from './laws.ts'
 import { type Bench, openBench, type Rollout } from './rollout.ts'
@@ -18,11 +19,11 @@ export type Way = {
   readonly diagnostics: readonly string[]
 }
 
-const TEST_MS = 90_000
-const MODEL = 'Qwen/Qwen3-8B'
+export const TEST_MS = 90_000
+export const MODEL = 'Qwen/Qwen3-8B'
 
-/** `ways[0]` also goes through failures. */
-export function describeAgent(harness: string, ways: readonly [Way, ...(readonly Way[])]): void {
+/** `ways[0]` also goes through failures. `more` holds what only this CLI can do; its bench is open when its tests run. */
+export function describeAgent(harness: string, ways: readonly [Way, ...(readonly Way[])], more?: (bench: () => Bench) => void): void {
   const detoured = `${harness}-by-detour`
   let bench: Bench
   beforeAll(async () => {
@@ -30,6 +31,8 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
     bench = await openBench({ [detoured]: join(import.meta.dirname, 'fixtures', module) })
   })
   afterAll(() => bench.close())
+
+  if (more !== undefined) describe(`${harness}, on its own,`, () => more(() => bench))
 
   function checkEnds(rollout: Rollout, way: Way, statuses: Expected['statuses'] = ['ok']): void {
     for (const session of rollout.sessions) {
@@ -89,6 +92,21 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
     )
 
     it(
+      'is known to have failed when its last call was refused, whatever it exits with',
+      async () => {
+        bench.engine.setFault({ fault: 'http-400', after: 1 })
+        const rollout = await bench.run({ harness, settings }, twoTurns(hands, bench.out))
+        bench.engine.setFault(null)
+        for (const { outcome, status, error } of rollout.sessions) {
+          expect([outcome, status, error]).toEqual(['agent_error', 'COMPLETED', expect.stringContaining('scripted fault: bad request')])
+        }
+        expect(accountFor(rollout)).toMatchObject({ turns: 1, aux: 0, retries: 0 })
+        expect(await bench.leftovers()).toEqual([])
+      },
+      TEST_MS,
+    )
+
+    it(
       'never hears of an engine that broke off in the middle of its answer',
       async () => {
         bench.engine.setFault({ fault: 'reset-in-body', after: 1, times: 1 })
@@ -104,7 +122,7 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
       'finds the answer it had asked for when its connection is cut and it asks again',
       async () => {
         const detour = await openDetour(bench.modelPort)
-        const script = twoTurns(hands, bench.out).map((step) => (last: string) => ({ ...step(last), tookMs: 1_500 }))
+        const script: Script = twoTurns(hands, bench.out).map((step) => (...about) => ({ ...step(...about), tookMs: 1_500 }))
         const running = bench.run({ harness: detoured, settings, env: detour.env }, script)
         bench.model.onAsked((generation) => {
           if (generation === 2) detour.cut()

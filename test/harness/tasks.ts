@@ -1,5 +1,6 @@
 // Two tasks for any CLI: a short one, and one of ten turns with edits. What differs is how a CLI's tools are called.
-import { call, type SampledCall, type Script } from './answers.ts'
+import { join } from 'node:path'
+import { call, type SampledCall, type Script, type SubScript } from './answers.ts'
 
 /** A CLI's own tools. */
 export type Hands = {
@@ -48,6 +49,44 @@ export function tenTurns(hands: Hands, out: string): Script {
 }
 
 export const TEN_TURN_FILES = { 'a.txt': 'one\nTWO "2"\nthree\n', 'b.txt': ODD } as const
+
+/** A task whose MCP server writes a note into the output folder. */
+export function mcpServer(out: string): Readonly<Record<string, unknown>> {
+  const args = [join(import.meta.dirname, 'fixtures/notes-server.ts'), out]
+  return { name: 'notes', transport: 'stdio', command: process.execPath, args, env: { NOTE_NAME: 'é "1"' } }
+}
+
+export const NOTE = 'a  note, é\n'
+export const NOTE_FILES = { 'note-é "1".txt': NOTE } as const
+
+/** `tool` is the name under which the server's tool is offered. */
+export function noteTask(tool: string): Script {
+  return [
+    () => ({ think: 'There is a tool for notes.', text: 'Writing.', calls: [call(tool, { text: NOTE })] }),
+    (last) => ({ text: last.includes('The note is written.') ? 'Written.' : 'It did not work.' }),
+  ]
+}
+
+const SUB_TASK = 'SUB-TASK: look around'
+
+/** Two turns of the parent around a sub-agent of three. `spawn` and `wait` are the parent's calls; without a `wait` the first one waits. */
+export function subAgentTask(hands: Hands, spawn: (task: string) => SampledCall, wait: ((last: string) => SampledCall) | null): Script {
+  return [
+    () => ({ text: 'I send somebody.', calls: [spawn(SUB_TASK)] }),
+    ...(wait === null ? [] : [(last: string) => ({ text: 'Waiting.', calls: [wait(last)] })]),
+    () => ({ think: 'It came back.', calls: [hands.shell('echo parent')] }),
+    () => ({ text: 'Somebody has looked.' }),
+  ]
+}
+
+export const subAgent = (hands: Hands): SubScript => ({
+  when: SUB_TASK,
+  script: [
+    () => ({ think: 'Looking.', text: 'I look.', calls: [hands.shell('echo one')] }),
+    () => ({ think: 'Once more.', calls: [hands.shell('echo two'), hands.shell('echo three')] }),
+    () => ({ text: 'There is nothing.' }),
+  ],
+})
 
 export const piHands: Hands = {
   shell: (command) => call('bash', { command }),

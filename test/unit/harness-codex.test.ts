@@ -70,6 +70,18 @@ env_key = "POLAR_MODEL_KEY"
     expect(codexHarness.check(agentOf({ harness: 'codex', settings }))).toContain(word)
   })
 
+  it('reads the task’s own keys before it runs, to say what is wrong with them', () => {
+    expect(codexOf().setup.map(({ label }) => label)).toEqual(['folders'])
+    const { command = '' } = codexOf({ config: { allow_login_shell: false } }).setup[1] ?? {}
+    const answer = (said: string): string => {
+      const program = `{ printf '%s' '${said}' >&2; false; }`
+      const [, rest = ''] = command.split(' exec --json --strict-config --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -')
+      return execFileSync('/bin/sh', ['-c', `said=$(${program}${rest}`], { encoding: 'utf8', stdio: 'pipe' })
+    }
+    expect(answer('No prompt provided via stdin.')).toBe('')
+    expect(() => answer('Error loading config.toml: unknown field x')).toThrow('unknown field x')
+  })
+
   describe('with a model catalogue', () => {
     const CATALOG = 'model_catalog_json = "/box/home/.codex/model-catalog.json"\n'
 
