@@ -1,5 +1,6 @@
 // The control API as a command sees it: one base URL, one token, errors in the user's terms.
 import { readFile } from 'node:fs/promises'
+import { EXIT, type ExitCode } from './exit.ts'
 
 export type ControlClient = {
   readonly url: string
@@ -14,6 +15,22 @@ export type ControlEvent = { readonly type: string; readonly data: unknown }
 
 /** `status` 0: no answer; then `detail` says why. */
 export type Reply = { readonly status: number; readonly body: unknown; readonly detail: string }
+
+/** How a command ends that got this instead of what it asked for. */
+export function exitOf({ status, body }: Reply): ExitCode {
+  switch (status) {
+    case 400:
+    case 401:
+    case 422:
+      return EXIT.usage
+    case 404:
+    case 409:
+      // Something else than a node may stand there.
+      return typeof body === 'object' && body !== null && 'detail' in body ? EXIT.failed : EXIT.unreachable
+    default:
+      return EXIT.unreachable
+  }
+}
 
 /** A token may stand in the URL, as Polar clients have it: http://polar:TOKEN@host:8080. */
 export function openControlClient(address: string, token: string | null): ControlClient {

@@ -1,6 +1,7 @@
 // The `polar` command line: which command takes which options. A command's code is loaded when it runs.
 import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import type { AddOptions, EnginesOptions } from './engines.ts'
 import { EXIT } from './exit.ts'
 import type { ServeOptions } from './serve.ts'
 import type { StatusOptions } from './status.ts'
@@ -65,6 +66,36 @@ program
     process.exitCode = await runStatus(task, options)
   })
 
+const engines = program.command('engines').description('inference servers of a running node: list, add, remove')
+
+withTarget(engines.command('list', { isDefault: true }).description('each gateway’s servers, and what is known of them')).action(
+  async (options: EnginesOptions) => {
+    const { listEngines } = await import('./engines.ts')
+    process.exitCode = await listEngines(options)
+  },
+)
+
+withTarget(
+  engines.command('add').description('serve from one more server, once it has answered its probe').argument('<url>', 'its address'),
+)
+  .addOption(new Option('--engine <kind>', 'what it is').choices(['vllm', 'sglang']).makeOptionMandatory())
+  .option('--id <name>', 'its name (default: made of host and port)')
+  .option('--max-in-flight <n>', 'calls at once, of all gateways that get it together (default 64)', wholeNumber)
+  .option('--max-waiting <n>', 'calls that may wait for it, on each gateway (default 256)', wholeNumber)
+  .option('--data-parallel-ranks <n>', 'ranks behind the one address, each called by header', wholeNumber)
+  .option('--router', 'it is an SGLang router: its workers are called, and followed')
+  .action(async (url: string, options: AddOptions) => {
+    const { addEngine } = await import('./engines.ts')
+    process.exitCode = await addEngine(url, options)
+  })
+
+withTarget(
+  engines.command('remove').description('no new call goes there; calls in flight end by themselves').argument('<id>', 'its name'),
+).action(async (id: string, options: EnginesOptions) => {
+  const { removeEngine } = await import('./engines.ts')
+  process.exitCode = await removeEngine(id, options)
+})
+
 program
   .command('engine')
   .description('run a scripted inference engine in the wire shape of vLLM, SGLang or llama.cpp')
@@ -88,6 +119,15 @@ program
 
 await program.parseAsync()
 
+function withTarget(command: Command): Command {
+  return command
+    .option('-g, --gateway <id>', 'of this gateway only')
+    .option('-c, --config <file>', 'polar.yaml of the node: gives its address and token')
+    .option('--rollout-url <url>', 'address of the node, with or without the token: http://polar:TOKEN@host:8080')
+    .option('--token <token>', TOKEN_HELP)
+    .option('--json', 'the answer as JSON')
+}
+
 function readVersion(): string {
   const { version }: { readonly version: string } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   return version
@@ -96,5 +136,11 @@ function readVersion(): string {
 function seconds(text: string): number {
   const value = Number(text)
   if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('a positive number of seconds is needed')
+  return value
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError('a whole number from 1 on is needed')
   return value
 }

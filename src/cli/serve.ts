@@ -1,5 +1,5 @@
 // `polar serve`: runs the node until it is told to stop, then drains it.
-import { loadConfig } from '../config.ts'
+import { type Config, loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
 import { startNode } from '../main.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
@@ -31,7 +31,7 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
     for (const replica of node.replicas) {
       say(
         { event: 'replica', id: replica.id, url: replica.url, engine: replica.engine },
-        `  replica     ${replica.id}: ${replica.engine} at ${replica.url}`,
+        `  replica     ${replica.id}: ${describeEngine(replica)}`,
       )
     }
   }
@@ -65,6 +65,11 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   await running.close()
   say({ event: 'stopped' }, 'stopped')
   return report === null || report.isDrained ? EXIT.ok : EXIT.failed
+}
+
+function describeEngine({ engine, url, dataParallelRanks, isRouter }: Config['nodes'][number]['replicas'][number]): string {
+  if (isRouter) return `the ${engine} workers of the router at ${url}`
+  return `${engine} at ${url}${dataParallelRanks === null ? '' : `, ${dataParallelRanks} data-parallel ranks`}`
 }
 
 /**

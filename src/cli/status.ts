@@ -1,7 +1,8 @@
 // `polar status`: tasks, gateways and replicas of a node, or the sessions of one task.
-import type { Reply } from './control-client.ts'
+import { exitOf } from './control-client.ts'
 import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
+import { describeReplica } from './replica-line.ts'
 import { openTarget, type TargetOptions } from './target.ts'
 
 export type StatusOptions = TargetOptions & { readonly json?: boolean }
@@ -32,12 +33,6 @@ function say(options: StatusOptions, record: unknown, text: string): void {
   process.stdout.write(options.json === true ? `${JSON.stringify(record)}\n` : text)
 }
 
-function exitOf({ status, body }: Reply): ExitCode {
-  if (status === 0) return EXIT.unreachable
-  if (status === 401) return EXIT.usage
-  return status === 404 && member(body, 'detail') !== undefined ? EXIT.failed : EXIT.unreachable
-}
-
 /** `listed`: the latest tasks, newest first; the status of the node counts them all. */
 function describeNode(body: unknown, listed: readonly Row[]): string {
   const lines: string[] = []
@@ -50,11 +45,7 @@ function describeNode(body: unknown, listed: readonly Row[]): string {
       `  init ${count('init_inflight')}/${node.max_init_workers} (+${count('init_queue_depth')})  ready ${count('ready_depth')}/${node.max_ready_sessions}` +
         `  run ${count('run_inflight')}/${node.max_run_workers}  postrun ${count('postrun_inflight')}/${node.max_postrun_workers} (+${count('postrun_queue_depth')})`,
     )
-    for (const replica of rowsOf(node.replicas)) {
-      lines.push(
-        `  replica ${replica.id}  ${replica.url}  ${replica.state}, ${replica.tier}  in flight ${replica.in_flight}, waiting ${replica.waiting}`,
-      )
-    }
+    lines.push(...rowsOf(node.replicas).map((row) => `  ${describeReplica(row)}`))
   }
   const earlier = Object.keys(member(body, 'tasks') ?? {}).length - listed.length
   lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map(describeTask))

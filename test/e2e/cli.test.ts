@@ -54,6 +54,8 @@ describe('polar on the command line', () => {
     ['submit', ['submit'], ['--rollout-url', '--no-wait', '--json']],
     ['status', ['status'], ['--rollout-url', '--json']],
     ['engine', ['engine'], ['--scripted', '--shape', '--fault']],
+    ['engines', ['engines'], ['list', 'add', 'remove']],
+    ['engines add', ['engines', 'add'], ['--engine', '--gateway', '--data-parallel-ranks', '--router', '--json']],
   ])('%s --help names its commands and options', async (_, command, words) => {
     const { code, stdout } = await runPolar(...command, '--help')
     expect(code).toBe(0)
@@ -79,6 +81,9 @@ describe('polar on the command line', () => {
       /no answer from http:\/\/127\.0\.0\.1:9.*polar serve/,
     ],
     ['an engine that is not scripted', ['engine'], 2, /only --scripted engines/],
+    ['a server of no kind', ['engines', 'add', 'http://h'], 2, /required option '--engine <kind>'/],
+    ['a cap of nothing', ['engines', 'add', 'http://h', '--engine', 'vllm', '--max-in-flight', '0'], 2, /a whole number from 1 on/],
+    ['a node whose servers nobody tells', ['engines', '--rollout-url', 'http://127.0.0.1:9'], 3, /no answer from http:\/\/127\.0\.0\.1:9/],
     ['a fault nobody knows', ['engine', '--scripted', '--fault', 'rain'], 2, /no fault rain; there are hang/],
     ['a script that is not there', ['engine', '--scripted', '--script', 'no.yaml'], 2, /cannot read script no\.yaml/],
   ] as const)('says what is wrong with %s', async (_, args, expected, words) => {
