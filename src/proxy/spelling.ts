@@ -75,8 +75,13 @@ function freeformInput(argumentsText: string): string | null {
   return isObject(parsed) && Object.keys(parsed).length === 1 && typeof parsed.input === 'string' ? parsed.input : null
 }
 
-/** The same for null, an empty text, and a text in parts. */
+/** The same for null, an empty text, one of nothing but white space (Claude Code drops it beside a call), and a text in parts. */
 function visibleText(content: string | readonly ContentPart[] | null): string {
+  const text = wholeText(content)
+  return text.trim() === '' ? '' : text
+}
+
+function wholeText(content: string | readonly ContentPart[] | null): string {
   if (content === null) return ''
   if (typeof content === 'string') return content
   return content.every((part) => part.type === 'text') ? content.map((part) => part.text).join('') : canonicalText(content)

@@ -45,6 +45,11 @@ describe('put back exactly', () => {
     ).toEqual(answer)
   })
 
+  it.each([null, '', ' '])('a text of white space that came back as %j', (content) => {
+    const answer = said({ content: '\n\n', reasoning_content: 'R', tool_calls: [call('{"a": 1}')] })
+    expect(restore([answer], { role: 'assistant', content, tool_calls: [call('{"a":1}')] })).toEqual(answer)
+  })
+
   it('texts in parts', () => {
     const answer = said({ content: 'ab' })
     const content = [
