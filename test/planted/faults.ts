@@ -2,6 +2,7 @@
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
+import { HARNESS_FAULTS } from './faults/harness.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
@@ -18,6 +19,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
+  ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
   ...ROLLOUT_FAULTS,
