@@ -12,6 +12,8 @@ import { findNonToml, type TomlTable, type TomlValue, writeToml } from './toml.t
 /** The program itself; the npm package's launcher only finds it. */
 const PROGRAM = 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex'
 const FOLDER = 'codex'
+/** It refuses a longer prompt, after it was started. */
+const MAX_PROMPT_CHARACTERS = 1_048_576
 
 const jsonObject = z.record(z.string(), z.unknown())
 
@@ -61,6 +63,9 @@ export const codexHarness: Harness = {
     const folder = context.agentFolder(FOLDER)
     if (folder === null) return { ok: false, error: notInstalled('codex', FOLDER) }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction('codex') }
+    if (Array.from(context.instruction).length > MAX_PROMPT_CHARACTERS) {
+      return { ok: false, error: `harness 'codex' takes an instruction of at most ${MAX_PROMPT_CHARACTERS} characters` }
+    }
     const read = readSettings('codex', settingsSchema, context.agent)
     if (!read.ok) return read
     const servers = readMcpServers(context.agent)
@@ -90,7 +95,7 @@ export const codexHarness: Harness = {
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),
 }
 
-/** The prompt `-` is stdin: no length limit, and no text that Codex could take for an option. */
+/** The prompt `-` is stdin: longer than an argument may be, and no text that Codex could take for an option. */
 const RUN = 'exec --json --strict-config --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -'
 
 /** Without a prompt Codex reads its configuration and gives up: what it says of a key of the task's is told before anything runs. */

@@ -70,6 +70,12 @@ env_key = "POLAR_MODEL_KEY"
     expect(codexHarness.check(agentOf({ harness: 'codex', settings }))).toContain(word)
   })
 
+  it('takes no instruction that Codex would refuse after it was started', () => {
+    const planOfText = (instruction: string) => codexHarness.plan(contextOf({ harness: 'codex' }, { instruction }))
+    expect(planOfText('😀'.repeat(1_048_576))).toMatchObject({ ok: true })
+    expect(planOfText('x'.repeat(1_048_577))).toMatchObject({ ok: false, error: expect.stringContaining('1048576 characters') })
+  })
+
   it('reads the task’s own keys before it runs, to say what is wrong with them', () => {
     expect(codexOf().setup.map(({ label }) => label)).toEqual(['folders'])
     const { command = '' } = codexOf({ config: { allow_login_shell: false } }).setup[1] ?? {}
