@@ -11,12 +11,15 @@ import { type Failure, type FailureCode, failure } from './failure.ts'
 import type { JsonObject } from './json.ts'
 import type { PoolReplica } from './pool/member.ts'
 import type { Lease, Pool } from './pool/pool.ts'
+import { freed, type Prepared, prepare } from './profiles/preparation.ts'
+import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 
 export type GenerationHost = {
   readonly kernel: Kernel
   readonly pool: Pool
   readonly model: string
+  readonly profileOf: ProfileOf
   /** Stands on the record of a call that reached no engine. */
   readonly engineKind: EngineKind
   readonly settings: BoundarySettings
@@ -45,8 +48,10 @@ export async function generate(
   const { kernel, pool, settings } = host
   const avoid = new Set<ReplicaId>()
   const diagnostics: Diagnostic[] = []
-  let parameters = request.parameters
-  let isClamped = false
+  let prepared: Prepared = { request, diagnostics: [] }
+  let { parameters } = request
+  /** The budget that fits the context, once it is known that the wanted one does not. */
+  let fittingMaxTokens: number | null = null
   let breaks = 0
   let aborts = 0
   let tried: PoolReplica | null = null
@@ -75,9 +80,14 @@ export async function generate(
     parameters,
     tokens: given.tokens ?? null,
     weightVersion: given.weightVersion ?? null,
-    diagnostics,
+    diagnostics: [...prepared.diagnostics, ...diagnostics],
     endedMs: kernel.clock.nowMs(),
   })
+  const clamp = (fits: number): void => {
+    fittingMaxTokens = fits
+    diagnostics.push({ code: 'max-tokens-clamped', detail: `${parameters.max_tokens} to ${fits}` })
+    parameters = { ...parameters, max_tokens: fits }
+  }
 
   for (;;) {
     const acquired = await pool.acquire(session, tier, avoid, signal)
@@ -86,12 +96,16 @@ export async function generate(
     tried = lease.replica
     model = lease.model
     logprobMode = lease.logprobMode
-    const reply = await sendWithin(host, lease, signal, (send) =>
-      lease.replica.engine.generate(
-        { prompt: { kind: 'messages', messages: request.messages, tools: request.tools }, parameters, model, topLogprobs: 0 },
-        send,
-      ),
-    )
+    const profile = host.profileOf(model)
+    prepared = prepare(request, profile)
+    const { messages, tools } = prepared.request
+    parameters = { ...prepared.request.parameters, ...(fittingMaxTokens === null ? {} : { max_tokens: fittingMaxTokens }) }
+    const reply = await sendWithin(host, lease, signal, async (send) => {
+      const fits = fittingMaxTokens === null ? await fittingBudget(lease, profile.maxModelLen, prepared.request, send) : null
+      if (fits !== null) clamp(fits)
+      const prompt = { kind: 'messages', messages, tools } as const
+      return lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send)
+    })
     if (reply.type === 'unserved') {
       lease.release('failed', null)
       return fail(failure('gateway-error', reply.detail))
@@ -118,8 +132,12 @@ export async function generate(
     )
     switch (reply.type) {
       case 'answer': {
-        const answer = withToolCallIds(reply.answer, () => `call_${kernel.random.hex(12)}`)
-        diagnostics.push(...oddities(answer))
+        const cut = freed(reply.answer, profile)
+        const answer = withToolCallIds(cut.answer, () => {
+          if (profile.printsCallIds) diagnostics.push({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
+          return `call_${kernel.random.hex(12)}`
+        })
+        diagnostics.push(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer))
         const { message, finishReason, usage } = answer
         const { tokens, weightVersion } = reply
         const end: CallEnd = {
@@ -147,11 +165,8 @@ export async function generate(
       case 'garbled':
         return fail(failure('engine-failed', `the inference server's answer cannot be read: ${reply.detail}`))
       case 'rejected': {
-        const asked = parameters.max_tokens
-        if (reply.fittingMaxTokens !== null && !isClamped && typeof asked === 'number') {
-          isClamped = true
-          parameters = { ...parameters, max_tokens: reply.fittingMaxTokens }
-          diagnostics.push({ code: 'max-tokens-clamped', detail: `${asked} to ${reply.fittingMaxTokens}` })
+        if (reply.fittingMaxTokens !== null && fittingMaxTokens === null && typeof parameters.max_tokens === 'number') {
+          clamp(reply.fittingMaxTokens)
           continue
         }
         return fail(rejection(reply))
@@ -193,6 +208,18 @@ export function neverGenerated(host: GenerationHost, reason: Failure, parameters
       endedMs: host.kernel.clock.nowMs(),
     },
   }
+}
+
+/**
+ * What the prompt leaves of the context, for a budget that would not fit even an empty prompt; null for any other, when the
+ * context or the prompt's length is not known, and when nothing is left: the engine then says so itself.
+ */
+async function fittingBudget(lease: Lease, profiledLen: number | null, request: ChatRequest, send: Send): Promise<number | null> {
+  const context = lease.maxModelLen ?? profiledLen
+  const { max_tokens: asked } = request.parameters
+  if (context === null || typeof asked !== 'number' || asked < context) return null
+  const counted = await lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)
+  return counted !== null && counted < context ? context - counted : null
 }
 
 /** Every exchange of `work` ends by the call's own deadline or by its cancellation, whichever is first; nothing else cuts it. */

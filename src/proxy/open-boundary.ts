@@ -1,6 +1,7 @@
 // The model boundary of one gateway thread: its doors, its pool, and the way of a request through them.
 import type { CallRecord, EngineKind } from '../contract/call.ts'
 import type { SessionId } from '../contract/ids.ts'
+import type { ModelRule } from '../contract/model-profile.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Arena } from '../tokens/arena.ts'
@@ -13,7 +14,9 @@ import type { Dialect, ModelEntry } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
 import { type Door, type DoorHost, openDoor } from './door.ts'
 import type { Engine } from './engines/engine.ts'
+import { llamacpp } from './engines/llamacpp.ts'
 import { sglang } from './engines/sglang.ts'
+import { sglangNative } from './engines/sglang-native.ts'
 import { type Transport, undiciTransport } from './engines/transport.ts'
 import { vllm } from './engines/vllm.ts'
 import { answerTurn, type Exchange, sendReply } from './exchange.ts'
@@ -21,6 +24,8 @@ import { type Failure, failure } from './failure.ts'
 import { openKeyRing } from './keys.ts'
 import { openPool } from './pool/pool.ts'
 import { openReplicaSet } from './pool/replica-set.ts'
+import { prepare } from './profiles/preparation.ts'
+import { openProfiles } from './profiles/profile.ts'
 import { openRecall } from './recall.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
 import { estimateTokens } from './token-estimate.ts'
@@ -32,6 +37,8 @@ export type BoundaryOptions = {
   readonly replicas: readonly ReplicaConfig[]
   /** The name under which the engines serve the policy; every requested name is mapped to it. Empty: the engine's only model. */
   readonly model: string
+  /** What the operator says of models, beside what is known of them anyway. */
+  readonly models?: readonly ModelRule[]
   readonly settings?: Partial<BoundarySettings>
   readonly transport?: Transport
   /** Resolves to false when the record was refused; its answer is then not given. A second record of a call mends its delivery. */
@@ -41,7 +48,7 @@ export type BoundaryOptions = {
   readonly onServing?: (isServing: boolean) => void
 }
 
-const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglang, llamacpp: vllm }
+const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglangNative, llamacpp }
 const KEY_BYTES = 32
 /** Says that a token count is not the engine's own. */
 const ESTIMATE_HEADER = 'x-polar-token-count'
@@ -49,6 +56,7 @@ const ESTIMATE_HEADER = 'x-polar-token-count'
 export function openBoundary(options: BoundaryOptions): Boundary {
   const { kernel, arena, model } = options
   const settings = { ...DEFAULT_SETTINGS, ...options.settings }
+  const profileOf = openProfiles(options.models ?? [])
   const report = options.log ?? (() => {})
   const pool = openPool({
     kernel,
@@ -74,6 +82,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     kernel,
     pool,
     model,
+    profileOf,
     settings,
     engineKind: options.replicas[0]?.engine ?? 'vllm',
     admission: openAdmission({
@@ -174,11 +183,16 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const counted = dialect.readCount(read.body, { tier: 'eval', pins, url: route.url })
     if (!counted.ok) return refuse(dialect, counted.failure, sink)
     const countable = door.restoreCountable(counted.countable)
-    const tokens = await pool.countTokens(session, countable)
+    const tokens = await pool.countTokens(session, (model) => {
+      if (countable.kind === 'text') return countable
+      return { ...countable, request: prepare(countable.request, profileOf(model)).request }
+    })
     const headers = { 'content-type': 'application/json', ...(tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {}) }
-    const model: ModelEntry = { id: route.url.model ?? pool.modelName(), createdSeconds: 0, maxModelLen: pool.maxModelLen() }
+    const model: ModelEntry = { id: route.url.model ?? pool.modelName(), createdSeconds: 0, maxModelLen: contextLength() }
     await sendReply({ status: 200, headers, body: dialect.tokenCount(tokens ?? estimateTokens(countable), model) }, sink)
   }
+
+  const contextLength = (): number | null => pool.maxModelLen() ?? profileOf(pool.modelName()).maxModelLen
 
   async function health(): Promise<object> {
     const engines = (await pool.views()).filter(({ state }) => state !== 'removing')
@@ -187,7 +201,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   }
 
   function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {
-    const entry = (id: string): ModelEntry => ({ id, createdSeconds: 0, maxModelLen: pool.maxModelLen() })
+    const entry = (id: string): ModelEntry => ({ id, createdSeconds: 0, maxModelLen: contextLength() })
     // Every name is served by the one policy, so every name that is asked for exists.
     const body = route.type === 'models' ? route.dialect.modelList([entry(pool.modelName())]) : route.dialect.modelItem(entry(route.model))
     return sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body }, sink).then(() => {})

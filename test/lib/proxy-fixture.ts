@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer'
 import type { CallRecord } from '../../src/contract/call.ts'
 import { replicaId, sessionId } from '../../src/contract/ids.ts'
+import type { ModelRule } from '../../src/contract/model-profile.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
@@ -163,6 +164,11 @@ export type ProxyOptions = {
   /** Replicas whose probe comes back without ids. */
   readonly untrainable?: ReadonlySet<number>
   readonly recordCall?: (record: CallRecord) => Promise<boolean>
+  /** The served name; `policy` by default. */
+  readonly model?: string
+  readonly models?: readonly ModelRule[]
+  /** What the engines' tokenizer counts for any prompt; without it they have none. */
+  readonly promptTokens?: number
 }
 
 export type ProxyFixture = {
@@ -187,7 +193,7 @@ export type ProxyFixture = {
 export const HELLO = { model: 'gpt-test', messages: [{ role: 'user', content: 'hi' }] }
 
 export function openProxy(options: ProxyOptions = {}): ProxyFixture {
-  const { seed = 1, replicas = 1, dead = new Set(), untrainable = new Set() } = options
+  const { seed = 1, replicas = 1, model = 'policy', models = [], dead = new Set(), untrainable = new Set() } = options
   const world = openWorld({ seed })
   const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
   const arena = openArena({ maxSlabs: options.maxSlabs ?? 1, slabTokens: 2 ** 14, blockTokens: 2 ** 8 })
@@ -197,6 +203,8 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
   const faults: unknown[] = []
   const urls = Array.from({ length: replicas }, (_, index) => `http://engine-${index}`)
 
+  const tokenized = (count: number | undefined): TransportReply =>
+    count === undefined ? { ok: true, response: { status: 404, headers: {}, body: Buffer.from('') } } : ok({ count })
   const ok = (body: unknown): TransportReply => ({
     ok: true,
     response: { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)) },
@@ -206,8 +214,9 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
       const index = urls.indexOf(url)
       if (request.body === null) {
         if (dead.has(index)) return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }
-        return ok({ data: [{ id: 'policy', max_model_len: 4096 }] })
+        return ok({ data: [{ id: model, max_model_len: 4096 }] })
       }
+      if (request.path === '/tokenize') return tokenized(options.promptTokens)
       const body = JSON.parse(request.body)
       if (body.messages[0].content === 'Say hi.') return ok(completionBody(untrainable.has(index) ? { ids: undefined } : PROBED))
       return new Promise<TransportReply>((resolve) => {
@@ -232,7 +241,8 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
   const boundary = openBoundary({
     kernel,
     arena,
-    model: 'policy',
+    model,
+    models,
     transport,
     replicas: urls.map((url, index) => ({ id: replicaId(`r${index}`), url, engine: 'vllm' })),
     ...(options.settings === undefined ? {} : { settings: options.settings }),

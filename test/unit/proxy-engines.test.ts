@@ -5,6 +5,7 @@ import { sglang } from '../../src/proxy/engines/sglang.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { type Completion, completionBody } from '../lib/proxy-fixture.ts'
 
+const FORMAT = { reasoning: 'think-tags', opensThinking: false, calls: 'json' } as const
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 const respond = (body: unknown, status = 200, headers = {}) => ({
   status,
@@ -108,9 +109,37 @@ describe('a refusal', () => {
       reason: 'context-overflow',
       fits: null,
     },
+    {
+      message:
+        "This model's maximum context length is 32768 tokens. However, you requested 32000 output tokens and your prompt contains 13000 input tokens, for a total of 45000 tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
+      reason: 'other',
+      fits: 19_768,
+    },
+    {
+      message:
+        "Requested token count exceeds the model's maximum context length of 32768 tokens. You requested a total of 45000 tokens: 13000 tokens from the input messages and 32000 tokens for the completion.",
+      reason: 'other',
+      fits: 19_768,
+    },
+    {
+      message:
+        "Requested token count exceeds the model's maximum context length of 100 tokens. You requested a total of 130 tokens: 120 tokens from the input messages and 10 tokens for the completion.",
+      reason: 'context-overflow',
+      fits: null,
+    },
+    {
+      message: "The input (40000 tokens) is longer than the model's context length (32768 tokens).",
+      reason: 'context-overflow',
+      fits: null,
+    },
+    {
+      message: 'request (40000 tokens) exceeds the available context size (32768 tokens), try increasing it',
+      reason: 'context-overflow',
+      fits: null,
+    },
     { message: '(5 > 100 - 100) context length', reason: 'context-overflow', fits: null },
     { message: 'unknown field', reason: 'other', fits: null },
-  ])('$message', ({ message, reason, fits }) => {
+  ])('TO-06 $message', ({ message, reason, fits }) => {
     const nested = vllm.read(respond({ error: { message } }, 400))
     expect(nested).toMatchObject({ type: 'rejected', status: 400, reason, fittingMaxTokens: fits, message })
     expect(vllm.read(respond({ object: 'error', message }, 400))).toEqual(nested)
@@ -170,6 +199,7 @@ describe('SGLang', () => {
       parameters: { top_k: 3 },
       topLogprobs: 0,
       model: 'p',
+      format: FORMAT,
     })
     expect(written.ok && JSON.parse(written.http.body ?? '')).toMatchObject({
       input_ids: [1, 2],
@@ -181,8 +211,7 @@ describe('SGLang', () => {
       return_prompt_token_ids: true,
       return_meta_info: true,
     })
-    expect(
-      vllm.write({ prompt: { kind: 'token-ids', ids: [1], messages: [], tools: null }, parameters: {}, model: 'p', topLogprobs: 0 }).ok,
-    ).toBe(false)
+    const tokenIds = { kind: 'token-ids', ids: [1], messages: [], tools: null } as const
+    expect(vllm.write({ prompt: tokenIds, parameters: {}, model: 'p', topLogprobs: 0, format: FORMAT }).ok).toBe(false)
   })
 })

@@ -1,5 +1,6 @@
 // What an inference engine is to the boundary: a writer of requests and a strict reader of answers.
-import type { CaptureError, EngineKind } from '../../contract/call.ts'
+import type { CaptureError, Diagnostic, EngineKind } from '../../contract/call.ts'
+import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import type { ChatAnswer, ChatMessage, Countable, Tool } from '../chat.ts'
 import type { JsonObject } from '../json.ts'
 import type { TransportReply } from './transport.ts'
@@ -20,6 +21,8 @@ export type EngineRequest = {
   readonly model: string
   /** Alternatives wanted at each position; 0 asks for the sampled token's logprob alone. */
   readonly topLogprobs: number
+  /** How the model writes its answers, for engines that give back bare text. */
+  readonly format: AnswerFormat
 }
 
 export type HttpRequest = {
@@ -40,7 +43,14 @@ export type CapturedTokens = {
 }
 
 export type EngineReply =
-  | { readonly type: 'answer'; readonly answer: ChatAnswer; readonly tokens: CapturedTokens; readonly weightVersion: string | null }
+  | {
+      readonly type: 'answer'
+      readonly answer: ChatAnswer
+      readonly tokens: CapturedTokens
+      readonly weightVersion: string | null
+      /** What was odd about reading it. */
+      readonly diagnostics: readonly Diagnostic[]
+    }
   /** The engine gave up: a partial text that must never be taken for an answer. */
   | {
       readonly type: 'aborted'

@@ -1,5 +1,6 @@
 // Asking a replica what it can do: is it healthy, which model, do ids and logprobs come back, and what do the logprobs mean.
 import { unreachable } from '../../kernel/unreachable.ts'
+import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { Engine, EngineOutcome } from './engine.ts'
 import { findLogprobMode, type LogprobMode } from './logprob-mode.ts'
@@ -22,6 +23,8 @@ export type ProbeResult =
 /** Enough for a stop to be seen, too few to cost anything. */
 const MAX_TOKENS = 2
 const ALTERNATIVES = 5
+/** What the answer says is not looked at. */
+const PLAIN: AnswerFormat = { reasoning: 'none', opensThinking: false, calls: 'none' }
 
 /** An empty `wanted` takes the first model the engine lists. Samples at most eight tokens. */
 export async function probe(engine: Engine, connection: Connection, wanted: string, signal: AbortSignal): Promise<ProbeResult> {
@@ -44,6 +47,7 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
         parameters: { max_tokens: maxTokens, temperature },
         model,
         topLogprobs,
+        format: PLAIN,
       },
       (request) => connection.send(request, signal),
     )

@@ -40,7 +40,7 @@ export type Pool = {
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
   /** Length of the prompt by the tokenizer of the session's replica, or of any that serves; null when none says. */
-  countTokens(session: SessionId, countable: Countable): Promise<number | null>
+  countTokens(session: SessionId, countableFor: (model: string) => Countable): Promise<number | null>
   /** Forgets which replica holds the session's prefix cache. */
   unpin(session: SessionId): void
   /** Of those that leave too, until they are gone. */
@@ -207,13 +207,14 @@ export function openPool(options: PoolOptions): Pool {
       return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : failureOf(refusals) }
     },
     unpin,
-    async countTokens(session, countable) {
+    async countTokens(session, countableFor) {
       const member = pins.get(session) ?? [...members].find(({ facts }) => facts.model !== '')
       if (member === undefined) return null
       const abort = new AbortController()
       const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
       const { engine, connection } = member.replica
-      const tokens = await engine.countTokens(countable, member.facts.model, (request) => connection.send(request, abort.signal))
+      const { model: served } = member.facts
+      const tokens = await engine.countTokens(countableFor(served), served, (request) => connection.send(request, abort.signal))
       timer.cancel()
       return tokens
     },
