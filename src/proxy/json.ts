@@ -10,14 +10,38 @@ export type Parsed = { readonly ok: true; readonly value: unknown } | { readonly
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
+/** No client nests its requests this far, and what is nested deeper by some thousands overflows the stack of whoever prints it. */
+const MAX_DEPTH = 512
+
 /** Strict UTF-8 and strict JSON; the detail is the parser's own sentence. */
 export function parseJson(bytes: Uint8Array): Parsed {
   try {
-    const value: unknown = JSON.parse(decoder.decode(bytes))
-    return { ok: true, value }
+    return parseJsonText(decoder.decode(bytes))
   } catch (error) {
     return { ok: false, detail: error instanceof Error ? error.message : String(error) }
   }
+}
+
+export function parseJsonText(text: string): Parsed {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isDeeper(value, MAX_DEPTH) ? { ok: false, detail: `nested deeper than ${MAX_DEPTH} levels` } : { ok: true, value }
+  } catch (error) {
+    return { ok: false, detail: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+/** The object that a text of JSON says; null where it says anything else. */
+export function parseObject(text: string): JsonObject | null {
+  const parsed = parseJsonText(text)
+  return parsed.ok && isObject(parsed.value) ? parsed.value : null
+}
+
+function isDeeper(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (depth === 0) return true
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) if (isDeeper(inner, depth - 1)) return true
+  return false
 }
 
 /** What a caller sees when a value has the wrong type: `a number`, `null`, `an array`. */

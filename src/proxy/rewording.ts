@@ -1,6 +1,6 @@
 // What agent CLIs do to the arguments of a call before they send it back: clean-ups of the client's, not words of somebody else.
 import type { Tool, ToolCall } from './chat.ts'
-import { canonicalText, isObject, type JsonObject } from './json.ts'
+import { canonicalText, isObject, type JsonObject, parseJsonText, parseObject } from './json.ts'
 
 /**
  * True when `returned` is what a CLI makes of `given` on its own: defaults of the tool's schema filled in, values coerced to the schema's
@@ -9,7 +9,7 @@ import { canonicalText, isObject, type JsonObject } from './json.ts'
  */
 export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: readonly Tool[]): boolean {
   if (given.function.name !== returned.function.name) return false
-  const [was, is] = [parseObject(given.function.arguments), parseObject(returned.function.arguments)]
+  const [was, is] = [argumentsOf(given), argumentsOf(returned)]
   if (was === null || is === null) return false
   const properties = propertiesOf(tools.find((tool) => tool.function.name === given.function.name))
   const isKept = Object.entries(was).every(([name, value]) => Object.hasOwn(is, name) && isRewordedValue(value, is[name]))
@@ -21,7 +21,8 @@ function isRewordedValue(was: unknown, is: unknown): boolean {
   if (typeof was !== 'string') return false
   if (typeof is === 'string') return withoutLineEnds(was) === withoutLineEnds(is) || isWithoutChangeOfFolder(was, is)
   if (typeof is === 'number' || typeof is === 'boolean') return String(is) === was
-  return canonicalText(parse(was)) === canonicalText(is)
+  const parsed = parseJsonText(was)
+  return parsed.ok && canonicalText(parsed.value) === canonicalText(is)
 }
 
 function withoutLineEnds(text: string): string {
@@ -42,15 +43,6 @@ function propertiesOf(tool: Tool | undefined): JsonObject {
   return isObject(parameters) && isObject(parameters.properties) ? parameters.properties : {}
 }
 
-function parseObject(text: string): JsonObject | null {
-  const value = text.trim() === '' ? {} : parse(text)
-  return isObject(value) ? value : null
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+function argumentsOf({ function: { arguments: text } }: ToolCall): JsonObject | null {
+  return text.trim() === '' ? {} : parseObject(text)
 }

@@ -1,7 +1,7 @@
 // When two assistant messages say the same thing in different spellings, and in what they differ when they do not.
 import { createHash } from 'node:crypto'
 import type { AnswerMessage, AssistantMessage, ContentPart, ToolCall } from './chat.ts'
-import { canonicalText, isObject } from './json.ts'
+import { canonicalText, isObject, parseJsonText, parseObject } from './json.ts'
 
 /** Equal for all spellings of one answer: ids and reasoning do not count, nor how text and arguments are written. Different answers may share one. */
 export function fingerprint(message: AssistantMessage): string {
@@ -89,16 +89,12 @@ function wholeText(content: string | readonly ContentPart[] | null): string {
 
 /** Equal for argument texts that mean the same object to a client that parsed and printed them; what is none counts as empty. */
 function argumentsObject(text: string): string {
-  const parsed = parse(text)
-  return isObject(parsed) ? canonicalText(parsed) : '{}'
+  return canonicalText(parseObject(text) ?? {})
 }
 
 /** The text itself where it is no JSON. */
 function parse(text: string): unknown {
   if (text.trim() === '') return {}
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+  const parsed = parseJsonText(text)
+  return parsed.ok ? parsed.value : text
 }

@@ -1,21 +1,18 @@
 // A call's sampled argument text as the object that some dialects tell: one rule for what is no object, and for numbers.
-import { isObject, type JsonObject } from '../json.ts'
+import { isObject, type JsonObject, parseObject } from '../json.ts'
 
 /**
  * The object that the text says; empty for a text that says none. Numbers keep the digits they were sampled with:
  * an id of twenty digits or a `1.0` reaches the agent as the model wrote it once the object is stringified.
  */
 export function parsedArguments(text: string): JsonObject {
-  try {
-    const value: unknown = JSON.parse(text, exactNumber)
-    return isObject(value) && !exact.isRawJSON(value) ? value : {}
-  } catch {
-    return {}
-  }
+  if (parseObject(text) === null) return {}
+  const value: unknown = JSON.parse(text, exactNumber)
+  return isObject(value) ? value : {}
 }
 
 /** Part of every Node this runs on, and not yet of TypeScript's library. */
-const exact = JSON as typeof JSON & { readonly rawJSON: (source: string) => unknown; readonly isRawJSON: (value: unknown) => boolean }
+const exact = JSON as typeof JSON & { readonly rawJSON: (source: string) => unknown }
 
 function exactNumber(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   return typeof value === 'number' && context?.source !== undefined ? exact.rawJSON(context.source) : value

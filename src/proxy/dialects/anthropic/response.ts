@@ -1,7 +1,7 @@
 // The pivot → one Anthropic message: thinking, text and tool calls as blocks, built once for both forms of the answer.
 import type { Usage } from '../../../contract/call.ts'
 import type { ChatAnswer, ToolCall } from '../../chat.ts'
-import { isObject, type JsonObject } from '../../json.ts'
+import { type JsonObject, parseObject } from '../../json.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 
@@ -63,15 +63,6 @@ function toolUse({ id, function: { name, arguments: text } }: ToolCall): ToldBlo
     block: { type: 'tool_use', id, name, input: input ?? {}, caller: { type: 'direct' } },
     // What a client cannot parse to an object would end differently in a stream than in a plain answer.
     inputText: input === null ? '{}' : text,
-  }
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
   }
 }
 

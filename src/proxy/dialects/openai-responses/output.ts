@@ -1,7 +1,7 @@
 // The pivot's answer → output items: reasoning, message, calls, each in the form in which its tool was declared.
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer, ToolCall } from '../../chat.ts'
-import { isObject } from '../../json.ts'
+import { parseObject } from '../../json.ts'
 import { bareText } from '../../spelling.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
@@ -120,10 +120,5 @@ function named({ name, namespace }: { readonly name: string; readonly namespace:
 
 /** An object, as the client's own schema has it; what is none is given as it was written. */
 function searchArguments(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : text
-  } catch {
-    return text
-  }
+  return parseObject(text) ?? text
 }

@@ -1,6 +1,6 @@
 // OpenAI's shell tools as functions: their schemas, and the way between a call's arguments and the vendor's action.
 import type { Tool } from '../../chat.ts'
-import { isObject, type JsonObject } from '../../json.ts'
+import { isObject, type JsonObject, parseObject } from '../../json.ts'
 import { isAbsent } from '../reading.ts'
 
 const MILLISECONDS = { type: 'integer', description: 'After how many milliseconds to give up.' }
@@ -58,7 +58,7 @@ export type LocalShellAction = {
 
 /** Arguments that cannot be understood are run as they are: the shell's complaint is what the model can learn from. */
 export function shellAction(argumentsText: string): ShellAction {
-  const given = parseObject(argumentsText)
+  const given = parseObject(argumentsText) ?? {}
   return {
     commands: strings(given.commands) ?? [typeof given.commands === 'string' ? given.commands : argumentsText],
     timeout_ms: count(given.timeout_ms),
@@ -67,7 +67,7 @@ export function shellAction(argumentsText: string): ShellAction {
 }
 
 export function localShellAction(argumentsText: string): LocalShellAction {
-  const given = parseObject(argumentsText)
+  const given = parseObject(argumentsText) ?? {}
   const line = typeof given.command === 'string' ? given.command : argumentsText
   return {
     type: 'exec',
@@ -85,15 +85,6 @@ export function shellArguments(action: JsonObject): string {
     ([name, value]) => name !== 'type' && !isAbsent(value) && !(isObject(value) && Object.keys(value).length === 0),
   )
   return JSON.stringify(Object.fromEntries(given))
-}
-
-function parseObject(text: string): JsonObject {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : {}
-  } catch {
-    return {}
-  }
 }
 
 function strings(value: unknown): readonly string[] | null {
