@@ -56,7 +56,7 @@ export function mcpServer(out: string): Readonly<Record<string, unknown>> {
   return { name: 'notes', transport: 'stdio', command: process.execPath, args, env: { NOTE_NAME: 'é "1"' } }
 }
 
-export const NOTE = 'a  note, é\n'
+const NOTE = 'a  note, é\n'
 export const NOTE_FILES = { 'note-é "1".txt': NOTE } as const
 
 /** `tool` is the name under which the server's tool is offered. */
