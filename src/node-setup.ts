@@ -43,6 +43,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
     host: node.host,
     port: node.port,
     model: node.modelServed,
+    models: config.models,
     replicas: node.replicas.map((replica) => replicaConfig(replica, sharers(config, replica))),
     limits: {
       maxReadySessions: node.maxReadySessions,

@@ -31,7 +31,7 @@ program
   .description('run the node: control API, gateways, proxy pool')
   .option('-c, --config <file>', 'polar.yaml; without it every default applies')
   .option('--engine-url <url>', 'inference engine for gateways that name none')
-  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(['vllm', 'sglang']))
+  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(['vllm', 'sglang', 'sglang-native', 'llamacpp']))
   .option('--json', 'one JSON line per event')
   .action(async (options: ServeOptions) => {
     const { runServe } = await import('./serve.ts')

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { isAbsolute, resolve } from 'node:path'
 import type { EngineKind } from '../contract/call.ts'
 import { type GatewayId, gatewayId } from '../contract/ids.ts'
+import type { ModelRule } from '../contract/model-profile.ts'
 import { type ReplicaSpec, replicaSpec } from '../contract/replica.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
 import { type ConfigProblem, type Path, type Place, problemAt } from './problems.ts'
@@ -43,6 +44,8 @@ export type Config = {
   readonly gradeTimeouts: boolean
   readonly cpuThreads: number
   readonly maxSlabs: number
+  /** In the order of the file; the first whose pattern matches a served name holds. */
+  readonly models: readonly ModelRule[]
   readonly uploadRoots: readonly string[]
   /** Custom code by name: absolute paths of modules. */
   readonly modules: { readonly evaluators: Modules; readonly builders: Modules; readonly harnesses: Modules }
@@ -109,6 +112,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
     gradeTimeouts: own.grade_timeouts,
     cpuThreads: own.cpu.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),
     maxSlabs: own.arena.max_slabs,
+    models: Object.entries(own.models ?? {}).map(([pattern, profile]) => ({ pattern, profile })),
     uploadRoots: (own.upload_roots ?? []).map(absolute),
     modules: { evaluators: modules(own.evaluators), builders: modules(own.builders), harnesses: modules(own.harnesses) },
     limits: {

@@ -1,5 +1,6 @@
 // The shape of polar.yaml: Polar's topology keys, strict, and everything that is ours under `polar_node`.
 import { z } from 'zod'
+import { modelPatternSchema, modelProfileSchema } from '../contract/model-profile.ts'
 import { engineSchema, engineUrlSchema, idSchema, listedReplicaSchema, MAX_REPLICAS } from '../contract/replica.ts'
 import { runtimeSpecSchema } from '../contract/task.ts'
 
@@ -75,6 +76,7 @@ export const fileSchema = z.strictObject({
     cpu: section({ threads: z.int().min(1).max(256).optional() }),
     arena: section({ max_slabs: z.int().min(1).max(4_096).default(64) }),
     replicas: z.record(idSchema, z.array(listedReplicaSchema).min(1).max(MAX_REPLICAS)).nullish(),
+    models: z.record(modelPatternSchema, modelProfileSchema).nullish(),
     upload_roots: z.array(z.string().min(1)).max(64).nullish(),
     evaluators: z.record(z.string(), z.string().min(1)).nullish(),
     builders: z.record(z.string(), z.string().min(1)).nullish(),

@@ -37,7 +37,7 @@ export const idSchema = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za
 export const engineUrlSchema = z
   .url({ protocol: /^https?$/ })
   .refine((url) => !URL.canParse(url) || new URL(url).username + new URL(url).password === '', 'must not hold a user name or password')
-export const engineSchema = z.enum(['sglang', 'vllm'])
+export const engineSchema = z.enum(['sglang', 'sglang-native', 'vllm', 'llamacpp'])
 
 const shape = {
   url: engineUrlSchema,

@@ -9,6 +9,7 @@ import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
 import { sessionActor } from '../actors/session/actor.ts'
 import type { SessionPolicy } from '../actors/session/phases.ts'
 import type { GatewayId } from '../contract/ids.ts'
+import type { ModelRule } from '../contract/model-profile.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
 import { createEvaluators } from '../evaluators/registry.ts'
 import { installedAgent } from '../harness/agent-folder.ts'
@@ -30,6 +31,8 @@ export type GatewaySetup = {
   readonly host: string
   readonly port: number
   readonly model: string
+  /** What the operator says of models. */
+  readonly models: readonly ModelRule[]
   readonly replicas: readonly ReplicaConfig[]
   readonly limits: GatewayLimits
   /** For tasks that name no runtime. */
@@ -100,6 +103,7 @@ export async function openGatewayThread(
     arena,
     replicas: setup.replicas,
     model: setup.model,
+    models: setup.models,
     settings: setup.boundary,
     log: outside.log,
     onServing(isServing) {

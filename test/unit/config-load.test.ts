@@ -124,6 +124,34 @@ polar_node:
   })
 })
 
+describe('models', () => {
+  it('are the operator’s words on them, in the order of the file', () => {
+    const text =
+      'polar_node:\n  models:\n    "*policy*": { thinking: true, max_output_tokens: { default: 5, limit: 9 } }\n    "qwen?": { calls: xml }\n'
+    expect(accepted(text).models).toEqual([
+      { pattern: '*policy*', profile: { thinking: true, max_output_tokens: { default: 5, limit: 9 } } },
+      { pattern: 'qwen?', profile: { calls: 'xml' } },
+    ])
+    expect(accepted('').models).toEqual([])
+  })
+
+  it.each([
+    ['think: true', 'think', 'unknown key'],
+    ['system_messages: last', 'system_messages', '"anywhere"|"first"'],
+    ['max_model_len: 0', 'max_model_len', '>=1'],
+    ['stop: "x"', 'stop', 'expected array'],
+    ['max_output_tokens: { default: 9, limit: 5 }', 'max_output_tokens.default', 'must not be more than the limit'],
+  ])('that say %s are a mistake', (line, key, message) => {
+    const [problem, ...others] = refused(`polar_node:\n  models:\n    m: { ${line} }\n`)
+    expect([problem?.key, others]).toEqual([`polar_node.models.m.${key}`, []])
+    expect(problem?.message).toContain(message)
+  })
+
+  it('named by a pattern with white space are a mistake', () => {
+    expect(refused('polar_node:\n  models:\n    "my model": {}\n')[0]?.message).toBe('must not hold white space')
+  })
+})
+
 describe('a mistake is shown with its place and key', () => {
   it.each([
     ['rolout:\n  port: 1\n', { line: 1, column: 1, key: 'rolout', message: 'unknown key; did you mean rollout?' }],
@@ -154,7 +182,7 @@ describe('a mistake is shown with its place and key', () => {
     ['gateway:\n  nodes: []\n', { line: 2, column: 3, key: 'gateway.nodes', message: '>=1' }],
     [
       'gateway:\n  nodes:\n    - inference:\n        engine: tgi\n',
-      { line: 4, column: 9, key: 'gateway.nodes[0].inference.engine', message: '"sglang"|"vllm"' },
+      { line: 4, column: 9, key: 'gateway.nodes[0].inference.engine', message: '"sglang"|"sglang-native"|"vllm"|"llamacpp"' },
     ],
     [
       'gateway:\n  nodes:\n    - inference: { base_url: "localhost" }\n',

@@ -54,6 +54,7 @@ export function drawSchedule(seed: number): Schedule {
     host: 'simulated',
     port: 8081 + index,
     model: 'policy',
+    models: [],
     defaultRuntime: null,
     replicas: Array.from({ length: replicas }, (_, replica) => ({
       id: replicaId(`r${replica}`),
