@@ -71,6 +71,9 @@ export const PROBED: Completion = {
   alternatives: [{ token: 'other', logprob: -2.5 }],
 }
 
+/** At half the temperature, where logprobs follow it. */
+const COLD: Completion = { ...PROBED, logprobs: [-0.1, -0.25], alternatives: [{ token: 'other', logprob: -4.1 }] }
+
 export type FakeSink = ReplySink & {
   status(): number | null
   headers(): Readonly<Record<string, string>>
@@ -167,8 +170,10 @@ export type ProxyOptions = {
   /** The served name; `policy` by default. */
   readonly model?: string
   readonly models?: readonly ModelRule[]
-  /** What the engines' tokenizer counts for any prompt; without it they have none. */
-  readonly promptTokens?: number
+  /** What a probe finds; `raw` by default. */
+  readonly logprobMode?: 'raw' | 'processed'
+  /** What the engines' tokenizer counts for any prompt; null: they have none. Without it the test answers as it does for generations. */
+  readonly promptTokens?: number | null
 }
 
 export type ProxyFixture = {
@@ -203,8 +208,12 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
   const faults: unknown[] = []
   const urls = Array.from({ length: replicas }, (_, index) => `http://engine-${index}`)
 
-  const tokenized = (count: number | undefined): TransportReply =>
-    count === undefined ? { ok: true, response: { status: 404, headers: {}, body: Buffer.from('') } } : ok({ count })
+  const tokenized = (count: number | null): TransportReply =>
+    count === null ? { ok: true, response: { status: 404, headers: {}, body: Buffer.from('') } } : ok({ count })
+  const probed = (index: number, temperature: number): Completion => {
+    if (untrainable.has(index)) return { ids: undefined }
+    return options.logprobMode === 'processed' && temperature !== 1 ? COLD : PROBED
+  }
   const ok = (body: unknown): TransportReply => ({
     ok: true,
     response: { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)) },
@@ -216,9 +225,9 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
         if (dead.has(index)) return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }
         return ok({ data: [{ id: model, max_model_len: 4096 }] })
       }
-      if (request.path === '/tokenize') return tokenized(options.promptTokens)
+      if (request.path === '/tokenize' && options.promptTokens !== undefined) return tokenized(options.promptTokens)
       const body = JSON.parse(request.body)
-      if (body.messages[0].content === 'Say hi.') return ok(completionBody(untrainable.has(index) ? { ids: undefined } : PROBED))
+      if (body.messages[0].content === 'Say hi.') return ok(completionBody(probed(index, body.temperature)))
       return new Promise<TransportReply>((resolve) => {
         signal.addEventListener('abort', () => resolve({ ok: false, error: 'aborted', detail: 'aborted' }), { once: true })
         generations.push({

@@ -324,7 +324,7 @@ describe('what the engine does wrong', () => {
   })
 
   it('clamps a budget that does not fit, once, and says so', async () => {
-    const proxy = openProxy()
+    const proxy = openProxy({ promptTokens: null })
     const door = proxy.openDoor()
     await proxy.chat(door, { ...HELLO, max_tokens: 32_000 })
     proxy.generations[0]?.respond(400, { message: "'max_tokens' is too large: 32000. (32000 > 32768 - 17459)." })
@@ -339,7 +339,7 @@ describe('what the engine does wrong', () => {
   })
 
   it('does not clamp for ever for an engine that keeps refusing', async () => {
-    const proxy = openProxy()
+    const proxy = openProxy({ promptTokens: null })
     const sink = await proxy.chat(proxy.openDoor(), { ...HELLO, max_tokens: 32_000 })
     for (const generation of [0, 1]) {
       proxy.generations[generation]?.respond(400, { message: 'too large (32000 > 32768 - 17459).' })

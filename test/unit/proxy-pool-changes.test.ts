@@ -1,5 +1,6 @@
 // Replicas that are added and removed while calls run: who is served by whom, who waits no longer, and what is left of them.
 import { afterEach, describe, expect, it } from 'vitest'
+import { sessionId } from '../../src/contract/ids.ts'
 import { type Call, openReplicas, type Replicas } from '../lib/replica-fixture.ts'
 
 let replicas: Replicas
@@ -203,6 +204,24 @@ describe('a replica that is removed', () => {
     await replicas.settle()
     expect((await replicas.call(1)).place()).toBe('b')
     expect((await replicas.call(2)).place()).toBe('a')
+  })
+
+  it('counts no prompt any more, whosever session it was', async () => {
+    replicas = openReplicas()
+    replicas.add('a', 'http://a')
+    await replicas.settle()
+    const call = await replicas.call(1)
+    replicas.add('b', 'http://b')
+    await replicas.settle()
+    const count = (): Promise<number | null> => replicas.pool.countTokens(sessionId('1'), () => (() => ({ kind: 'text', text: 'hello' })))
+    expect(await count()).toBe(7)
+    replicas.remove('a')
+    expect(await count()).toBe(7)
+    const counted = (url: string): number => replicas.host(url).asked.filter(({ path }) => path === '/tokenize').length
+    expect([counted('http://a'), counted('http://b')]).toEqual([1, 1])
+    call.release()
+    replicas.remove('b')
+    expect(await count()).toBeNull()
   })
 
   it('may be added again while its last call runs, and shares its connection with it', async () => {

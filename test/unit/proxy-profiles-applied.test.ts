@@ -1,0 +1,109 @@
+// Profiles at work in the boundary: what the engine is sent, what the record says, and a budget that is cut before anything is sent.
+import { afterEach, describe, expect, it } from 'vitest'
+import { HELLO, openProxy, type ProxyFixture, type ProxyOptions } from '../lib/proxy-fixture.ts'
+
+let proxy: ProxyFixture
+afterEach(() => proxy.close())
+
+async function ask(options: ProxyOptions, body: object) {
+  proxy = openProxy(options)
+  await proxy.settle()
+  const door = proxy.openDoor()
+  const sink = await proxy.chat(door, { ...HELLO, ...body })
+  return { door, sink }
+}
+const sent = () => proxy.generations[0]!.body
+const told = () => proxy.records[0]!.diagnostics
+
+describe('a call to a model of the Qwen3.5 family', () => {
+  it('does not think unless the client says so, and keeps later system messages in place', async () => {
+    await ask(
+      { model: '/models/Qwen3.5-4B' },
+      {
+        messages: [
+          { role: 'user', content: 'u' },
+          { role: 'system', content: 's' },
+        ],
+      },
+    )
+    expect(sent()).toMatchObject({
+      chat_template_kwargs: { enable_thinking: false },
+      messages: [{ role: 'user', content: 'u\n\n<system-reminder>\ns\n</system-reminder>' }],
+    })
+    proxy.generations[0]!.answer()
+    await proxy.settle()
+    expect(told()).toEqual([{ code: 'system-folded', detail: '1 system messages after the first' }])
+  })
+
+  it('thinks when the client says so', async () => {
+    await ask({ model: 'qwen3.5' }, { chat_template_kwargs: { enable_thinking: true } })
+    expect(sent().chat_template_kwargs).toEqual({ enable_thinking: true })
+  })
+})
+
+describe('the operator’s word', () => {
+  it('is sent, and what it changed stands on the record', async () => {
+    const models = [{ pattern: 'policy', profile: { max_output_tokens: { limit: 100 }, stop: ['<e>'], cut: ['<e>'] } }]
+    const { sink } = await ask({ models }, { max_tokens: 1_000 })
+    expect(sent()).toMatchObject({ max_tokens: 100, stop: ['<e>'] })
+    proxy.generations[0]!.answer({ message: { role: 'assistant', content: 'Hi.<e>' } })
+    await proxy.settle()
+    expect(sink.json()).toMatchObject({ choices: [{ message: { content: 'Hi.' } }] })
+    expect(told()).toEqual([
+      { code: 'max-tokens-clamped', detail: '1000 to 100' },
+      { code: 'stop-cut', detail: '"<e>"' },
+    ])
+    expect(proxy.records[0]).toMatchObject({ maxTokensRequested: 1_000, sampling: { maxTokens: 100 } })
+  })
+
+  it('says when an id of ours will be shown to the model', async () => {
+    const models = [{ pattern: 'policy', profile: { prints_call_ids: true } }]
+    await ask({ models }, {})
+    const call = { type: 'function', function: { name: 'f', arguments: '{}' } }
+    proxy.generations[0]!.answer({ message: { role: 'assistant', content: null, tool_calls: [call, { ...call, id: 'functions.f:1' }] } })
+    await proxy.settle()
+    expect(told().map(({ code }) => code)).toEqual(['call-id-invented'])
+  })
+})
+
+describe('TO-06 a budget', () => {
+  it.each([
+    { asked: 4_096, promptTokens: 96, budget: 4_000 },
+    { asked: 32_000, promptTokens: 4_095, budget: 1 },
+  ])(
+    'of $asked tokens for a context of 4096 is cut to what the counted prompt leaves, before it is sent',
+    async ({ asked, promptTokens, budget }) => {
+      const { sink } = await ask({ promptTokens }, { max_tokens: asked })
+      expect(sent().max_tokens).toBe(budget)
+      proxy.generations[0]!.answer()
+      await proxy.settle()
+      expect(sink.status()).toBe(200)
+      expect(told()).toEqual([{ code: 'max-tokens-clamped', detail: `${asked} to ${budget}` }])
+      expect(proxy.records[0]).toMatchObject({ maxTokensRequested: asked, sampling: { maxTokens: budget } })
+    },
+  )
+
+  it.each([
+    ['that may fit', { promptTokens: 96 }, 4_095],
+    ['whose prompt nobody counts', { promptTokens: null }, 32_000],
+    ['that nothing would fit: the engine says so itself', { promptTokens: 5_000 }, 32_000],
+  ])('%s is sent as it is', async (_name, options, asked) => {
+    await ask(options, { max_tokens: asked })
+    expect(sent().max_tokens).toBe(asked)
+  })
+
+  it('is cut once, also when the engine had not been asked to count', async () => {
+    await ask({ promptTokens: 96 }, { max_tokens: 32_000 })
+    proxy.generations[0]!.respond(400, { error: { message: '(4000 > 4096 - 196)' } })
+    await proxy.settle()
+    expect(proxy.generations).toHaveLength(1)
+    expect(proxy.records[0]).toMatchObject({ status: 'failed', httpStatus: 400 })
+  })
+})
+
+it.each(['raw', 'processed'] as const)('CP-03 the record says what the probe found of logprobs: %s', async (logprobMode) => {
+  await ask({ logprobMode }, {})
+  proxy.generations[0]!.answer()
+  await proxy.settle()
+  expect(proxy.records[0]!.logprobMode).toBe(logprobMode)
+})
