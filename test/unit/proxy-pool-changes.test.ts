@@ -213,7 +213,7 @@ describe('a replica that is removed', () => {
     const call = await replicas.call(1)
     replicas.add('b', 'http://b')
     await replicas.settle()
-    const count = (): Promise<number | null> => replicas.pool.countTokens(sessionId('1'), () => (() => ({ kind: 'text', text: 'hello' })))
+    const count = (): Promise<number | null> => replicas.pool.countTokens(sessionId('1'), () => ({ kind: 'text', text: 'hello' }))
     expect(await count()).toBe(7)
     replicas.remove('a')
     expect(await count()).toBe(7)
