@@ -88,6 +88,23 @@ describe('what the user and the system say', () => {
   })
 })
 
+it('what nobody knows of a content, a part, a call or a result is dropped with a note', () => {
+  const taken = read([
+    { role: 'user', parts: [{ text: 'q', mood: 1, partMetadata: {} }], mood: 1 },
+    model({ functionCall: { id: 'x', name: 'f', mood: 1 } }),
+    user({ functionResponse: { id: 'x', name: 'f', response: 1, mood: 1, scheduling: 'SILENT' } }),
+  ])
+  expect(taken.request.messages).toEqual([said('q'), { role: 'assistant', content: null, tool_calls: [asked('x', 'f')] }, told('x', '1')])
+  expect(taken.diagnostics).toEqual(
+    [
+      'contents[0].mood',
+      'contents[0].parts[0].mood',
+      'contents[1].parts[0].functionCall.mood',
+      'contents[2].parts[0].functionResponse.mood',
+    ].map((detail) => ({ code: 'field-dropped', detail })),
+  )
+})
+
 describe('a model turn', () => {
   it.each([
     { given: [model({ text: 'a' })], sent: [{ role: 'assistant', content: 'a' }] },
@@ -296,6 +313,15 @@ describe('results', () => {
       name: 'stand before words that came first',
       replies: [user({ text: 'early' }), user(result('f', 1, 'x'))],
       sent: [told('x', '1'), said('early')],
+      notes: ['order-approximated contents[3].parts[0].functionResponse'],
+    },
+    {
+      name: 'show what they hold where they stood',
+      replies: [
+        user({ text: 'early' }),
+        user({ functionResponse: { id: 'x', name: 'f', response: 1, parts: [{ inlineData: PNG }] } }, { text: 'late' }),
+      ],
+      sent: [told('x', '1'), said('early'), said([image, { type: 'text', text: 'late' }])],
       notes: ['order-approximated contents[3].parts[0].functionResponse'],
     },
   ])('$name, and a note says so', ({ replies, sent, notes }) => {

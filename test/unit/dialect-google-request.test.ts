@@ -81,10 +81,21 @@ describe('settings', () => {
     expect(call.request.parameters).toEqual({ top_k: 1, temperature: 0.1, seed: 4 })
   })
 
+  it('in both spellings are read in the first one, wherever it stands', () => {
+    for (const generationConfig of [
+      { topK: 1, top_k: 2 },
+      { top_k: 2, topK: 1 },
+    ]) {
+      expect(accepted({ generationConfig }).request.parameters).toEqual({ top_k: 1 })
+    }
+  })
+
   it.each([
     [{ candidateCount: 1, responseMimeType: 'text/plain', stopSequences: [], thinkingConfig: {} }],
     [{ temperature: null, thinkingConfig: null, responseSchema: null }],
     [{ responseLogprobs: true, logprobs: 3 }],
+    [{ responseMimeType: '' }],
+    [{ responseFormat: [{ text: {} }] }],
   ])('that ask for nothing send nothing: %j', (generationConfig) => {
     const call = accepted({ generationConfig }, 'train')
     expect(call.request.parameters).toEqual({})
@@ -114,15 +125,24 @@ describe('settings', () => {
   it.each([
     { given: { thinkingLevel: 'MINIMAL' }, effort: 'low', code: 'field-approximated' },
     { given: { thinkingLevel: 'XHIGH' }, effort: 'high', code: 'field-approximated' },
-    { given: { thinkingBudget: 8192, thinkingLevel: 'LOW' }, effort: 'low', code: 'field-dropped' },
+    { given: { thinkingBudget: 1, thinkingLevel: 'LOW' }, effort: 'low', code: 'field-dropped' },
+    { given: { thinkingLevel: 'LOW', thinkingMood: 'calm' }, effort: 'low', code: 'field-dropped' },
   ])('of thinking that no template knows are noted: $given', ({ given, effort, code }) => {
     const call = accepted({ generationConfig: { thinkingConfig: given } })
     expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true }, reasoning_effort: effort })
     expect(call.diagnostics).toMatchObject([{ code }])
   })
 
+  it('of a budget alone turn thinking on', () => {
+    const call = accepted({ generationConfig: { thinkingConfig: { thinkingBudget: 1 } } })
+    expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true } })
+    expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'generationConfig.thinkingConfig.thinkingBudget' }])
+  })
+
   it.each([
     [{ responseMimeType: 'application/json' }, { type: 'json_object' }],
+    [{ responseMimeType: 'Application/JSON' }, { type: 'json_object' }],
+    [{ responseFormat: [{ text: { mimeType: 'application/json' } }] }, { type: 'json_object' }],
     [
       { responseMimeType: 'application/json', responseSchema: { type: 'OBJECT', properties: { type: { type: 'STRING' } } } },
       {
@@ -397,6 +417,14 @@ describe('refused in the terms of the caller', () => {
     if (result.ok) throw new Error('accepted')
     expect(result.failure).toMatchObject({ code: 'invalid-request', status: 400, param })
     expect(result.failure.message.startsWith(`${param}: `)).toBe(true)
+  })
+
+  it.each([
+    [{ topK: 1.5 }, 'generationConfig.topK: expected an integer, got 1.5'],
+    [{ topP: 'x' }, 'generationConfig.topP: expected a number, got a string'],
+    [{ topP: true }, 'generationConfig.topP: expected a number, got a boolean'],
+  ])('with what was expected and what stood there: %j', (generationConfig, message) => {
+    expect(read({ generationConfig })).toMatchObject({ ok: false, failure: { message } })
   })
 
   it('the model, when neither the URL nor the body names it', () => {
