@@ -19,6 +19,7 @@ const program = new Command('polar')
     '\nExit codes: 0 done, 1 it ran and did not succeed, 2 the command or its files are wrong, 3 the node gave no answer.',
   )
 
+const ENGINES = ['vllm', 'sglang', 'sglang-native', 'llamacpp']
 const TOKEN_HELP = 'control token (else from the URL, POLAR_CONTROL_PLANE_TOKEN, or the file that serve keeps it in)'
 
 // Before the commands: they inherit it.
@@ -31,7 +32,7 @@ program
   .description('run the node: control API, gateways, proxy pool')
   .option('-c, --config <file>', 'polar.yaml; without it every default applies')
   .option('--engine-url <url>', 'inference engine for gateways that name none')
-  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(['vllm', 'sglang', 'sglang-native', 'llamacpp']))
+  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(ENGINES))
   .option('--json', 'one JSON line per event')
   .action(async (options: ServeOptions) => {
     const { runServe } = await import('./serve.ts')
@@ -78,7 +79,7 @@ withTarget(engines.command('list', { isDefault: true }).description('each gatewa
 withTarget(
   engines.command('add').description('serve from one more server, once it has answered its probe').argument('<url>', 'its address'),
 )
-  .addOption(new Option('--engine <kind>', 'what it is').choices(['vllm', 'sglang']).makeOptionMandatory())
+  .addOption(new Option('--engine <kind>', 'what it is').choices(ENGINES).makeOptionMandatory())
   .option('--id <name>', 'its name (default: made of host and port)')
   .option('--max-in-flight <n>', 'calls at once, of all gateways that get it together (default 64)', wholeNumber)
   .option('--max-waiting <n>', 'calls that may wait for it, on each gateway (default 256)', wholeNumber)

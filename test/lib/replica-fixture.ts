@@ -169,5 +169,6 @@ function answer(at: Host, path: string, body: string | null): TransportReply {
     const usage = { prompt_tokens: 2, completion_tokens: ids.length, total_tokens: 2 + ids.length }
     return reply(200, completionBody({ ids: at.trains ? ids : undefined, logprobs: ids.map(() => -0.5), usage }))
   }
+  if (path === '/tokenize') return reply(200, { count: 7 })
   return path === '/health' ? reply(200, {}) : reply(404, {})
 }

@@ -5,6 +5,7 @@ import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
+import { REPLICA_FAULTS } from './faults/replicas.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
@@ -16,6 +17,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
   ...TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...REPLICA_FAULTS,
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
