@@ -1,0 +1,128 @@
+// A session over each kind of engine, through the whole boundary: every prompt extends the last one and its answer, and tokens are the engine's.
+import { afterEach, describe, expect, it } from 'vitest'
+import type { CallRecord, EngineKind } from '../../src/contract/call.ts'
+import { replicaId, sessionId } from '../../src/contract/ids.ts'
+import { type EngineSettings, openScriptedEngine } from '../../src/engine/scripted/engine.ts'
+import { threadId } from '../../src/kernel/address.ts'
+import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
+import { openKernel } from '../../src/kernel/machine.ts'
+import { openModelPort } from '../../src/proxy/model-port.ts'
+import { openBoundary } from '../../src/proxy/open-boundary.ts'
+import { openArena } from '../../src/tokens/arena.ts'
+import { readCalls } from '../../src/tokens/reader.ts'
+
+const SHAPES: { readonly [kind in EngineKind]: NonNullable<EngineSettings['shape']> } = {
+  vllm: 'vllm',
+  sglang: 'sglang',
+  'sglang-native': 'sglang',
+  llamacpp: 'llamacpp',
+}
+const tools = [
+  { type: 'function', function: { name: 'bash', parameters: { type: 'object', properties: { command: { type: 'string' } } } } },
+]
+const look = (command: string) => ({ text: 'I look.', reasoning: 'Hm.', tool_calls: [{ name: 'bash', arguments: { command } }] })
+const script = {
+  rules: [
+    { match: { turn: 1 }, choices: [look('ls')] },
+    { match: { turn: 2 }, choices: [look('cat "a b"')] },
+    { match: { turn: 3 }, choices: [{ text: 'Done.', reasoning: 'So.' }] },
+  ],
+}
+
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+async function open(kind: EngineKind, settings: EngineSettings = {}) {
+  const engine = await openScriptedEngine({ script, shape: SHAPES[kind], ...settings })
+  const kernel = openKernel({ thread: threadId('g'), incarnation: 1, scheduler: openEventLoop(), random: cryptoRandom(), peers: 0 })
+  const records: CallRecord[] = []
+  const boundary = openBoundary({
+    kernel,
+    arena: openArena({ maxSlabs: 1, slabTokens: 2 ** 16 }),
+    model: '',
+    replicas: [{ id: replicaId('r0'), url: engine.url, engine: kind }],
+    recordCall: async (record) => {
+      records.push(record)
+      return true
+    },
+  })
+  const port = await openModelPort({ host: '127.0.0.1', port: 0, boundary })
+  closing.push(port.close, boundary.close, kernel.close, engine.close)
+  await expect.poll(async () => (await boundary.replicas())[0]?.state, { timeout: 20_000 }).toBe('up')
+  const opened = boundary.openDoor({ session: sessionId('s'), attempt: 1, tier: 'train', pins: {}, notify: () => {} })
+  if (!opened.ok) throw new Error(opened.error)
+  const { door } = opened
+  const chat = async (body: object) => {
+    const response = await fetch(`http://127.0.0.1:${port.port}${door.basePath}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${door.key}` },
+      body: JSON.stringify({ model: 'm', ...body }),
+    })
+    return { status: response.status, json: JSON.parse(await response.text()) }
+  }
+  const generated = () => engine.requests().filter(({ promptTokens, sampledIds }) => promptTokens > 0 && sampledIds.length > 2)
+  return { engine, boundary, door, records, chat, generated }
+}
+
+describe.each(Object.keys(SHAPES) as EngineKind[])('%s', (kind) => {
+  it('carries a session of three turns, token for token', async () => {
+    const { door, records, chat, generated } = await open(kind)
+    const messages: object[] = [{ role: 'user', content: 'go' }]
+    for (const expected of ['ls', 'cat "a b"', null]) {
+      const { json } = await chat({ messages, tools })
+      const { message, finish_reason: finish } = json.choices[0]
+      messages.push(message)
+      if (expected === null) {
+        expect([message.content, finish]).toEqual(['Done.', 'stop'])
+        continue
+      }
+      const [call] = message.tool_calls
+      expect([message.content, message.reasoning_content, JSON.parse(call.function.arguments), finish]).toEqual([
+        'I look.',
+        'Hm.',
+        { command: expected },
+        'tool_calls',
+      ])
+      messages.push({ role: 'tool', tool_call_id: call.id, content: 'a file' })
+    }
+
+    const requests = generated()
+    const sealed = await door.seal()
+    const captured = readCalls(sealed.tokens)
+    expect(captured).toHaveLength(3)
+    for (const [index, request] of requests.entries()) {
+      const { promptIds, sampledIds, logprobs } = captured[index]!
+      expect([[...promptIds], [...sampledIds]]).toEqual([request.promptIds, request.sampledIds])
+      expect([...(logprobs ?? [])]).toEqual(request.logprobs)
+      const next = requests[index + 1]
+      const before = [...request.promptIds, ...request.sampledIds]
+      if (next !== undefined) expect(next.promptIds.slice(0, before.length)).toEqual(before)
+    }
+    expect(records.filter(({ captureError }) => captureError !== null)).toEqual([])
+    expect(records[0]).toMatchObject({ engine: kind, logprobMode: SHAPES[kind] === 'sglang' ? 'processed' : 'raw', diagnostics: [] })
+    door.releaseSealed()
+  })
+
+  it('TO-06 cuts a budget that cannot fit instead of failing', async () => {
+    const { records, chat } = await open(kind, { maxModelLen: 500 })
+    expect((await chat({ messages: [{ role: 'user', content: 'go' }], tools, max_tokens: 500 })).status).toBe(200)
+    const [record] = records.filter(({ sampling }) => sampling.maxTokens !== null)
+    expect(record).toMatchObject({ maxTokensRequested: 500, diagnostics: [{ code: 'max-tokens-clamped' }] })
+    expect(record!.sampling.maxTokens! + record!.usage!.promptTokens).toBe(500)
+  })
+})
+
+it('an engine that serves a Qwen3.5 model does not think, unless the client wants it to', async () => {
+  const { chat, generated } = await open('vllm', { model: '/models/Qwen3.5-4B' })
+  const messages = [{ role: 'user', content: 'go' }]
+  await chat({ messages })
+  await chat({ messages, chat_template_kwargs: { enable_thinking: true } })
+  const [silent, wished] = generated()
+  expect([silent?.body, wished?.body]).toMatchObject([
+    { chat_template_kwargs: { enable_thinking: false } },
+    { chat_template_kwargs: { enable_thinking: true } },
+  ])
+  expect(silent!.promptTokens).toBeGreaterThan(wished!.promptTokens)
+})
