@@ -28,12 +28,23 @@ const REQUEST_MS = 300_000
 /** Rejects when the port cannot be bound. */
 export async function openModelPort(options: ModelPortOptions): Promise<ModelPort> {
   const { host, port, boundary, maxBodyBytes = MAX_BODY_BYTES } = options
+  function serve(request: IncomingMessage, response: ServerResponse): void {
+    void boundary.handle(incomingCall(request, maxBodyBytes), replySink(response))
+  }
   const server = createServer(
-    { maxHeaderSize: MAX_HEADER_BYTES, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: REQUEST_MS, noDelay: true },
-    (request, response) => {
-      void boundary.handle(incomingCall(request, maxBodyBytes), replySink(response))
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      headersTimeout: 60_000,
+      requestTimeout: REQUEST_MS,
+      noDelay: true,
+      // Node would refuse it with an empty body, which no client of a model understands.
+      requireHostHeader: false,
     },
+    serve,
   )
+  // The same refusal without a body awaits an expectation that Node does not know.
+  server.on('checkExpectation', serve)
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()

@@ -77,14 +77,18 @@ function auditGroup({ calls, requests }: Group): readonly string[] {
   const fewest = ranges.reduce((sum, [low]) => sum + low, 0)
   const most = ranges.reduce((sum, [, high]) => sum + high, 0)
   if (requests.length < fewest || requests.length > most) {
-    return [`${requests.length} generations for ${named}, which account for ${fewest} to ${most}`]
+    const faults = requests.map(({ fault, status }) => `${fault ?? 'sound'} ${status}`).join(', ')
+    return [
+      `${requests.length} generations (${faults}) for ${named}, which account for ${fewest} to ${most}: ${JSON.stringify(calls[0]?.call.diagnostics)}`,
+    ]
   }
   const problems: string[] = []
   const left = [...requests]
   for (const { call, tokens } of calls) {
     if (call.status !== 'ok') continue
     const at = left.findIndex((request) => isThatOf(request, call, tokens))
-    if (at === -1) problems.push(`call ${call.id} has tokens that no engine sampled for its prompt (${call.captureError?.code ?? 'no capture error'})`)
+    if (at === -1)
+      problems.push(`call ${call.id} has tokens that no engine sampled for its prompt (${call.captureError?.code ?? 'no capture error'})`)
     else left.splice(at, 1)
   }
   const sound = left.filter((request) => request.fault === null && request.status === 200 && !request.cancelled)
@@ -95,16 +99,18 @@ function auditGroup({ calls, requests }: Group): readonly string[] {
 
 /** Between how many and how many generations the record accounts for. */
 function sendsOf({ status, diagnostics }: CallRecord): readonly [number, number] {
-  const repeats = diagnostics.filter(({ code }) => /^(?:generation-aborted|replica-unreachable|max-tokens-clamped)$/.test(code)).length
+  const repeats = diagnostics.filter(({ code }) => code === 'generation-aborted' || code === 'replica-unreachable').length
+  // A budget is cut before it is sent, or after the engine refused it.
+  const clamps = diagnostics.filter(({ code }) => code === 'max-tokens-clamped').length
   switch (status) {
     case 'ok':
-      return [repeats + 1, repeats + 1]
+      return [repeats + 1, repeats + 1 + clamps]
     case 'aborted':
-      return [repeats, repeats]
+      return [repeats, repeats + clamps]
     case 'failed':
-      return [repeats, repeats + 1]
+      return [repeats, repeats + 1 + clamps]
     case 'cancelled':
-      return [0, repeats + 1]
+      return [0, repeats + 1 + clamps]
   }
 }
 
@@ -113,7 +119,8 @@ const HIDING = new Set(['missing-prompt-ids', 'missing-token-ids', 'unequal-leng
 function isThatOf(request: EngineRequest, { captureError }: CallRecord, tokens: ReadCall | undefined): boolean {
   if (request.status !== 200) return false
   // Nothing was sampled: an answer that is empty and was cut before its end token.
-  if (captureError !== null) return HIDING.has(request.fault ?? '') || (captureError.code === 'sampled-empty' && request.sampledIds.length === 0)
+  if (captureError !== null)
+    return HIDING.has(request.fault ?? '') || (captureError.code === 'sampled-empty' && request.sampledIds.length === 0)
   return (
     tokens !== undefined &&
     isSame(tokens.promptIds, request.promptIds) &&
@@ -138,16 +145,35 @@ function auditAnswers({ sealed, answers }: Books): readonly string[] {
     }
     if (seen.has(call.id)) problems.push(`request ${plan.index}: call ${call.id} was answered twice`)
     seen.add(call.id)
-    if (call.status !== 'ok' || call.delivery !== 'yes') problems.push(`request ${plan.index}: answered in full, recorded as ${call.status}, delivered ${call.delivery}`)
-    if (folded.model !== call.modelRequested) problems.push(`request ${plan.index}: the answer is of model ${folded.model}, asked was ${call.modelRequested}`)
+    if (call.status !== 'ok' || call.delivery !== 'yes')
+      problems.push(`request ${plan.index}: answered in full, recorded as ${call.status}, delivered ${call.delivery}`)
+    if (folded.model !== call.modelRequested)
+      problems.push(`request ${plan.index}: the answer is of model ${folded.model}, asked was ${call.modelRequested}`)
     const difference = differenceOf(folded, sealed, call)
     if (difference !== null) problems.push(`request ${plan.index}: ${difference}`)
     const parent = continues === null ? undefined : callOf(sealed, continues)
-    if (parent?.responseMessage != null && !call.promptMessages.includes(parent.responseMessage)) {
-      problems.push(`request ${plan.index}: the answer it returns did not go back to the engine as it was sampled`)
+    if (parent !== undefined && !isReturned(sealed, parent, call)) {
+      const sampled = sealed.messages[parent.responseMessage ?? -1]
+      problems.push(
+        `request ${plan.index}: the answer ${parent.id} did not go back to the engine as it was sampled: ${sampled?.slice(0, 1_000)}`,
+      )
     }
   }
   return problems
+}
+
+/** Word for word; answers that look alike to a client that keeps no signature may stand for one another. */
+function isReturned(sealed: SealedCalls, parent: CallRecord, call: CallRecord): boolean {
+  const said = visible(sealed, parent)
+  return call.promptMessages.some((at) => sealed.calls.some((other) => other.responseMessage === at && visible(sealed, other) === said))
+}
+
+function visible({ messages }: SealedCalls, { responseMessage }: CallRecord): string {
+  const said: unknown = JSON.parse(messages[responseMessage ?? -1] ?? 'null')
+  if (!isObject(said)) return ''
+  const text = typeof said.content === 'string' && said.content.trim() !== '' ? said.content : ''
+  const calls = Array.isArray(said.tool_calls) ? said.tool_calls.map((call) => call.function) : []
+  return JSON.stringify([text, calls])
 }
 
 function callOf({ calls }: SealedCalls, id: string): CallRecord | undefined {
@@ -157,9 +183,11 @@ function callOf({ calls }: SealedCalls, id: string): CallRecord | undefined {
 function differenceOf(folded: Folded, sealed: SealedCalls, call: CallRecord): string | null {
   const said: unknown = JSON.parse(sealed.messages[call.responseMessage ?? -1] ?? 'null')
   if (!isObject(said)) return 'the record has no answer'
-  if (folded.text !== (said.content ?? '')) return `the text differs: ${JSON.stringify(folded.text).slice(0, 200)} from ${JSON.stringify(said.content).slice(0, 200)}`
+  if (folded.text !== (said.content ?? ''))
+    return `the text differs: ${JSON.stringify(folded.text).slice(0, 200)} from ${JSON.stringify(said.content).slice(0, 200)}`
   const reasoning = said.reasoning_content ?? ''
-  if (folded.reasoning !== null && folded.reasoning !== reasoning) return `the reasoning differs: ${JSON.stringify(folded.reasoning).slice(0, 200)}`
+  if (folded.reasoning !== null && folded.reasoning !== reasoning)
+    return `the reasoning differs: ${JSON.stringify(folded.reasoning).slice(0, 200)}`
   const calls = Array.isArray(said.tool_calls) ? said.tool_calls : []
   if (calls.length !== folded.calls.length) return `${folded.calls.length} calls were told, ${calls.length} recorded`
   for (const [index, { name, given }] of folded.calls.entries()) {
@@ -167,7 +195,9 @@ function differenceOf(folded: Folded, sealed: SealedCalls, call: CallRecord): st
     if (name !== null && name !== sampled.name) return `call ${index} is named ${name}, recorded ${sampled.name}`
     if (given === null) continue
     if ('text' in given && given.text !== sampled.arguments) return `the arguments of call ${index} differ`
-    if ('value' in given && !isMeantBy(given.value, sampled.arguments)) return `the arguments of call ${index} differ in value`
+    if ('value' in given && !isMeantBy(given.value, sampled.arguments)) {
+      return `the arguments of call ${index} differ: told ${JSON.stringify(given.value).slice(0, 300)}, sampled ${sampled.arguments.slice(0, 300)}`
+    }
   }
   return null
 }

@@ -39,7 +39,8 @@ export function judge(plan: Plan, outcome: Outcome, given: Circumstances): Verdi
       if (plan.head?.mayClose === true || plan.behaviour.type === 'half-closes') return { column: 'cut short', problem: null, answers: [] }
       const isStream = outcome.partial?.head.status === 200 && outcome.partial.head.headers.has('transfer-encoding')
       // The one honest end of a chat stream that failed after its head.
-      if (isStream && plan.dialect === 'openai-chat' && mayFail(plan, given)) return { column: 'cut short', problem: null, answers: [] }
+      if (isStream && plan.dialect === 'openai-chat' && (mayFail(plan, given) || mayBeRefused(plan)))
+        return { column: 'cut short', problem: null, answers: [] }
       return wrong(`the server closed the connection; so far: ${describe(outcome.partial)}`)
     }
     case 'answered':
@@ -52,7 +53,11 @@ const wrong = (problem: string): Verdict => ({ column: 'wrong', problem, answers
 function worst(verdicts: readonly Verdict[]): Verdict {
   const [first] = verdicts
   const faulty = verdicts.find(({ problem }) => problem !== null)
-  return { column: faulty?.column ?? first?.column ?? 'answered', problem: faulty?.problem ?? null, answers: verdicts.flatMap(({ answers }) => answers) }
+  return {
+    column: faulty?.column ?? first?.column ?? 'answered',
+    problem: faulty?.problem ?? null,
+    answers: verdicts.flatMap(({ answers }) => answers),
+  }
 }
 
 function judgeReply(plan: Plan, reply: Reply, given: Circumstances): Verdict {
@@ -60,7 +65,8 @@ function judgeReply(plan: Plan, reply: Reply, given: Circumstances): Verdict {
   try {
     if (!KNOWN_STATUSES.has(status)) return wrong(`status ${status}: ${describe(reply)}`)
     const body = new TextDecoder('utf-8', { fatal: true }).decode(reply.body)
-    if (plan.method === 'HEAD') return { column: status < 400 ? 'answered' : 'refused', problem: body === '' ? null : 'HEAD with a body', answers: [] }
+    if (plan.method === 'HEAD')
+      return { column: status < 400 ? 'answered' : 'refused', problem: body === '' ? null : 'HEAD with a body', answers: [] }
     const leak = leakOf(plan, body)
     if (leak !== null) return wrong(`${leak}: ${describe(reply)}`)
     return status === 200 ? judgeSuccess(plan, reply, body, given) : judgeFailure(plan, reply, body, given)
@@ -77,7 +83,9 @@ function judgeSuccess(plan: Plan, reply: Reply, body: string, given: Circumstanc
   const shapes = SHAPES[plan.dialect]
   switch (expectation.type) {
     case 'status':
-      return expectation.statuses.includes(200) ? answered() : wrong(`200 where ${expectation.statuses.join(' or ')} was due: ${describe(reply)}`)
+      return expectation.statuses.includes(200)
+        ? answered()
+        : wrong(`200 where ${expectation.statuses.join(' or ')} was due: ${describe(reply)}`)
     case 'count':
       shapes.count.parse(JSON.parse(body))
       return answered()
@@ -94,7 +102,11 @@ function judgeAnswer(plan: Plan, reply: Reply, body: string, given: Circumstance
   // A mangled path may happen to be another route.
   const dialects = plan.kind === 'misrouted' ? [plan.dialect, ...DIALECTS] : [plan.dialect]
   const contentType = reply.head.headers.get('content-type') ?? ''
-  const form = contentType.startsWith('text/event-stream') ? 'events' : plan.request?.form === 'array' || (plan.dialect === 'google' && body.startsWith('[')) ? 'array' : 'plain'
+  const form = contentType.startsWith('text/event-stream')
+    ? 'events'
+    : plan.request?.form === 'array' || (plan.dialect === 'google' && body.startsWith('['))
+      ? 'array'
+      : 'plain'
   if (plan.request !== null && plan.request.form !== form) return wrong(`asked for ${plan.request.form}, got ${contentType}`)
   const wanted = wantsStream(plan)
   if (wanted !== null && wanted !== (form !== 'plain')) return wrong(`stream is ${wanted} and the answer is ${contentType}`)
@@ -108,7 +120,9 @@ function judgeAnswer(plan: Plan, reply: Reply, body: string, given: Circumstance
     }
   }
   if (plan.kind === 'misrouted' && isLookup(body)) return { column: 'answered', problem: null, answers: [] }
-  if (form !== 'plain' && mayFail(plan, given) && isToldFailure(plan.dialect, form, body)) return failed('engine fault')
+  // A stream whose head was committed is told there what else would have been a status of its own.
+  if (form !== 'plain' && (mayFail(plan, given) || mayBeRefused(plan)) && isToldFailure(plan.dialect, form, body))
+    return failed('engine fault')
   throw fault
 }
 
@@ -130,15 +144,20 @@ function judgeFailure(plan: Plan, reply: Reply, body: string, given: Circumstanc
   if (OUR_OWN_FAULT.test(body)) return wrong(`a fault of the gateway: ${describe(reply)}`)
   // Which dialect is spoken where no route is, is a guess; that it is one is not.
   const dialects = plan.kind === 'misrouted' || plan.kind === 'odd-head' ? DIALECTS : [plan.dialect]
-  if (!dialects.some((dialect) => isError(dialect, body))) parsed(SHAPES[plan.dialect].error, body, `${plan.dialect} error with status ${status}`)
-  if (!(reply.head.headers.get('content-type') ?? '').startsWith('application/json')) return wrong(`an error of type ${reply.head.headers.get('content-type')}`)
-  if (status >= 500) return mayFail(plan, given) ? failed('engine fault') : wrong(`${status} without a fault of the engine: ${describe(reply)}`)
+  if (!dialects.some((dialect) => isError(dialect, body)))
+    parsed(SHAPES[plan.dialect].error, body, `${plan.dialect} error with status ${status}`)
+  if (!(reply.head.headers.get('content-type') ?? '').startsWith('application/json'))
+    return wrong(`an error of type ${reply.head.headers.get('content-type')}`)
+  if (status >= 500)
+    return mayFail(plan, given) ? failed('engine fault') : wrong(`${status} without a fault of the engine: ${describe(reply)}`)
   const isWished = wishedFaults(plan).some((name) => name === `http-${status}`)
   if (status === 429 && !isWished && given.atOnce < 5) return wrong(`429 without a crowd: ${describe(reply)}`)
   if (status === 429 || isWished) return failed('engine fault')
   switch (expectation.type) {
     case 'status':
-      return expectation.statuses.includes(status) ? failed('refused') : wrong(`${status} where ${expectation.statuses.join(' or ')} was due: ${describe(reply)}`)
+      return expectation.statuses.includes(status)
+        ? failed('refused')
+        : wrong(`${status} where ${expectation.statuses.join(' or ')} was due: ${describe(reply)}`)
     case 'answer':
     case 'count':
       return expectation.isRefusable ? failed('refused') : wrong(`a valid request was refused: ${describe(reply)}`)
@@ -172,13 +191,19 @@ function isError(dialect: DialectName, body: string): boolean {
 
 function isLookup(body: string): boolean {
   const value: unknown = JSON.parse(body)
-  const isModels = DIALECTS.some((dialect) => SHAPES[dialect].models.safeParse(value).success || SHAPES[dialect].model.safeParse(value).success)
+  const isModels = DIALECTS.some(
+    (dialect) => SHAPES[dialect].models.safeParse(value).success || SHAPES[dialect].model.safeParse(value).success,
+  )
   return isModels || (typeof value === 'object' && value !== null && 'service' in value)
 }
 
 /** True when an engine was made to fail this request, or the ledger may have refused its record. */
 function mayFail(plan: Plan, { isLedgerFlaky }: Circumstances): boolean {
   return isLedgerFlaky || wishedFaults(plan).length > 0
+}
+
+function mayBeRefused({ expectation }: Plan): boolean {
+  return expectation.type === 'either' || (expectation.type === 'answer' && expectation.isRefusable)
 }
 
 function wishedFaults(plan: Plan): readonly string[] {
@@ -197,15 +222,17 @@ function wantsStream(plan: Plan): boolean | null {
 function wishesOf(plan: Plan): Wishes {
   const text = plan.json
   const body: unknown = text === null ? null : JSON.parse(text)
-  if (typeof body !== 'object' || body === null) return { logprobs: true, usageChunk: false }
+  if (typeof body !== 'object' || body === null) return { logprobs: null, usageChunk: null }
   const options = 'stream_options' in body ? body.stream_options : null
   return {
-    logprobs: plan.dialect === 'google' || ('logprobs' in body && body.logprobs === true),
+    // Google's wish may stand in several places.
+    logprobs: plan.dialect === 'google' ? null : 'logprobs' in body && body.logprobs === true,
     usageChunk: typeof options === 'object' && options !== null && 'include_usage' in options && options.include_usage === true,
   }
 }
 
-const ENGINE_FIELDS = /"(?:token_ids|prompt_token_ids|input_token_ids|output_ids|output_token_logprobs|meta_info|kv_transfer_params|prompt_logprobs|weight_version|origin)"\s*:/
+const ENGINE_FIELDS =
+  /"(?:token_ids|prompt_token_ids|input_token_ids|output_ids|output_token_logprobs|meta_info|kv_transfer_params|prompt_logprobs|weight_version|origin)"\s*:/
 const INSIDES = /node_modules|file:\/\/\/|\.[jt]s:\d+|\n\s+at |\bat [\w.<>]+ \(|<html|<!doctype/i
 
 /** What of the machinery shows; words that the client itself said may come back to it. */

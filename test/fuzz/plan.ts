@@ -1,9 +1,9 @@
 // One request of a session before it is sent: what it says, where it goes, how its client behaves, and what may come back.
 import type { DialectName } from '../../src/contract/call.ts'
+import { type Behaviour, drawBehaviour } from './behaviour.ts'
 import type { Dice } from './dice.ts'
 import type { Answered, Body, ValidRequest } from './grammar/grammar.ts'
 import { DIALECTS, GRAMMARS } from './grammar/grammars.ts'
-import { type Behaviour, drawBehaviour } from './behaviour.ts'
 import { NO_WISH, type Wish, writeMark } from './marker.ts'
 import { ENGINE_FAULTS } from './node/settings.ts'
 import { encodedBytes, malformedBytes } from './spoil/bytes.ts'
@@ -134,7 +134,16 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
 
 function withCount(base: Plan, path: string, body: Body): Plan {
   const json = JSON.stringify(body)
-  return { ...base, path, query: '', json, body: Buffer.from(json), wish: NO_WISH, expectation: { type: 'count', isRefusable: true }, request: null }
+  return {
+    ...base,
+    path,
+    query: '',
+    json,
+    body: Buffer.from(json),
+    wish: NO_WISH,
+    expectation: { type: 'count', isRefusable: true },
+    request: null,
+  }
 }
 
 function withOddHead(base: Plan, head: OddHead): Plan {
@@ -185,7 +194,9 @@ function drawWish(dice: Dice): Wish {
     [1, 'long'],
   ])
   if (!dice.chance(0.16)) return { fault: null, answer }
-  const name = dice.weighted(ENGINE_FAULTS.map((fault) => [fault.startsWith('hang') ? 0.15 : fault === 'slow-bytes' ? 0.4 : 1, fault] as const))
+  const name = dice.weighted(
+    ENGINE_FAULTS.map((fault) => [fault.startsWith('hang') ? 0.15 : fault === 'slow-bytes' ? 0.4 : 1, fault] as const),
+  )
   const times = dice.pick([1, 1, 1, 2, 99])
   return { fault: { name, times }, answer: name === 'slow-bytes' ? 'short' : answer }
 }

@@ -54,9 +54,11 @@ export async function play(plan: Plan, access: Access, sockets: Sockets): Promis
     replies: 1,
   }
   const { behaviour } = plan
+  // After a request whose end was told wrongly nobody knows where the next one begins.
+  const isWhole = plan.head?.framing === undefined && behaviour.type !== 'half-closes'
   const once = async (sending: Sending, connection = sockets.take(plan.index % 2 === 0)): Promise<Outcome> => {
     const outcome = await connection.exchange(sending, DEADLINE_MS)
-    if (outcome.type === 'answered' && outcome.canGoOn && !sending.halfCloses) sockets.keep(connection)
+    if (outcome.type === 'answered' && outcome.canGoOn && isWhole) sockets.keep(connection)
     else connection.close()
     return outcome
   }

@@ -24,7 +24,8 @@ const report = await run({
   onResult(result) {
     done += 1
     if (result.problem !== null) broken += 1
-    if (only === null ? result.problem !== null && broken <= 5 : result.plan.index === only) process.stdout.write(`${describeResult(result)}\n`)
+    if (only === null ? result.problem !== null && broken <= 5 : result.plan.index === only)
+      process.stdout.write(`${describeResult(result)}\n`)
     if (done % PROGRESS_EVERY === 0) process.stdout.write(`${done} requests, ${broken} broken\n`)
   },
 })

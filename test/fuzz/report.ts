@@ -13,7 +13,9 @@ export function describeRun(report: RunReport, seed: number): string {
   const lines = [
     ...table('dialect, kind', results, ({ plan }) => `${plan.dialect} ${plan.kind}`),
     '',
-    ...table('client', results, ({ plan }) => ('at' in plan.behaviour ? `${plan.behaviour.type} ${plan.behaviour.at}` : plan.behaviour.type)),
+    ...table('client', results, ({ plan }) =>
+      'at' in plan.behaviour ? `${plan.behaviour.type} ${plan.behaviour.at}` : plan.behaviour.type,
+    ),
     '',
     ...table('engine', results, ({ plan }) => plan.wish.fault?.name ?? 'sound'),
     '',
@@ -46,7 +48,16 @@ function table(title: string, results: readonly Result[], name: (result: Result)
     rows.set(name(result), row.set(result.column, (row.get(result.column) ?? 0) + 1))
   }
   const width = Math.max(title.length, ...[...rows.keys()].map((key) => key.length))
-  const line = (first: string, cells: readonly string[]): string => `${first.padEnd(width)}${cells.map((cell) => cell.padStart(14)).join('')}`
+  const line = (first: string, cells: readonly string[]): string =>
+    `${first.padEnd(width)}${cells.map((cell) => cell.padStart(14)).join('')}`
   const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1))
-  return [line(title, COLUMNS), ...sorted.map(([key, row]) => line(key, COLUMNS.map((column) => String(row.get(column) ?? '·'))))]
+  return [
+    line(title, COLUMNS),
+    ...sorted.map(([key, row]) =>
+      line(
+        key,
+        COLUMNS.map((column) => String(row.get(column) ?? '·')),
+      ),
+    ),
+  ]
 }

@@ -82,7 +82,8 @@ async function playAll(node: FuzzNode, orders: readonly Parameters<typeof playSe
   const queue = [...orders]
   const played: PlayedSession[] = []
   const lane = async (): Promise<void> => {
-    for (let order = queue.shift(); order !== undefined; order = queue.shift()) played.push(await Promise.race([playSession(order), node.died]))
+    for (let order = queue.shift(); order !== undefined; order = queue.shift())
+      played.push(await Promise.race([playSession(order), node.died]))
   }
   await Promise.all(Array.from({ length: LANES }, lane))
   return played.sort((a, b) => a.session - b.session)
@@ -118,5 +119,9 @@ function grown(early: GatewayFacts, late: GatewayFacts, isLater: boolean): reado
   const limit = early.memoryBytes * MEMORY_MULTIPLE + MEMORY_SLACK_BYTES
   if (!isLater || late.memoryBytes <= limit) return []
   const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`
-  return [ofTheRun(`memory grew from ${mib(early.memoryBytes)} to ${mib(late.memoryBytes)}, more than ${MEMORY_MULTIPLE} times and ${mib(MEMORY_SLACK_BYTES)}`)]
+  return [
+    ofTheRun(
+      `memory grew from ${mib(early.memoryBytes)} to ${mib(late.memoryBytes)}, more than ${MEMORY_MULTIPLE} times and ${mib(MEMORY_SLACK_BYTES)}`,
+    ),
+  ]
 }

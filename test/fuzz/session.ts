@@ -2,6 +2,7 @@
 import type { DialectName } from '../../src/contract/call.ts'
 import { type AuditedAnswer, audit } from './audit.ts'
 import type { Access } from './client/request-bytes.ts'
+import { within } from './deadline.ts'
 import { rollDice } from './dice.ts'
 import type { Answered } from './grammar/grammar.ts'
 import { DIALECTS } from './grammar/grammars.ts'
@@ -11,6 +12,8 @@ import { drawPlan, type Plan } from './plan.ts'
 import { openSockets, play } from './play.ts'
 
 export const REQUESTS_PER_SESSION = 20
+/** Sealing cancels what is under way: it waits for nothing but the machine. */
+const SEAL_MS = 20_000
 /** Answers that a next turn may follow. */
 const REMEMBERED = 6
 
@@ -59,7 +62,8 @@ export async function playSession({ node, seed, session, requests, other, onResu
     results.push(result)
     onResult?.(result)
     const told = verdicts.flatMap((verdict) => verdict.answers)
-    for (const folded of told) answers.push({ plan, folded, continues: plan.continues === null ? null : parentOf(answered, plan.continues) })
+    for (const folded of told)
+      answers.push({ plan, folded, continues: plan.continues === null ? null : parentOf(answered, plan.continues) })
     const [last] = told.slice(-1)
     if (last !== undefined && plan.request !== null) {
       answered.push({ dialect: plan.dialect, request: plan.request, kept: last.kept, id: last.id })
@@ -68,7 +72,7 @@ export async function playSession({ node, seed, session, requests, other, onResu
   }
 
   sockets.closeAll()
-  const sealed = await node.gateway.seal(name)
+  const sealed = await within(node.gateway.seal(name), SEAL_MS, `the sealing of session ${session}`)
   const engineRequests = await node.engines.requestsOf(session)
   const problems = audit({ ...sealed, engineRequests, answers })
   await node.gateway.close(name)

@@ -165,6 +165,25 @@ describe('a refusal', () => {
   ])('hidden in a status 200 is garbled: %s', (body) => {
     expect(vllm.read(respond(body)).type).toBe('garbled')
   })
+
+  it('that is no JSON is not quoted', () => {
+    expect(vllm.read(respond('<html>secret'))).toEqual({ type: 'garbled', detail: 'the body is not JSON' })
+  })
+})
+
+describe('the logprobs for a client that asked', () => {
+  it.each([
+    { given: 'all numbers', logprobs: [-1, -2, -3], told: 3 },
+    { given: 'one of them null', logprobs: [-1, null, -3], told: null },
+    { given: 'one of them a text', logprobs: [-1, '-2', -3], told: null },
+  ])('are told all or not at all: $given', ({ logprobs, told }) => {
+    expect(answered(vllm.read(respond(completionBody({ logprobs })))).answer.logprobs?.length ?? null).toBe(told)
+  })
+
+  it('are not told with an infinity, which no JSON has', () => {
+    const body = JSON.stringify(completionBody({ logprobs: [-1, -2, -3] })).replace('-2', '-1e999')
+    expect(answered(vllm.read(respond(body))).answer.logprobs).toBeNull()
+  })
 })
 
 describe('SGLang', () => {

@@ -197,6 +197,21 @@ describe('bad bytes', () => {
     expect(response.status).toBe(204)
   })
 
+  it.each([
+    { given: 'no host', header: '' },
+    { given: 'an expectation nobody knows', header: 'host: h\r\nexpect: a-miracle\r\n' },
+  ])('$given is no reason not to serve', async ({ header }) => {
+    const at = await serve(async (call, sink) => {
+      await call.body()
+      sink.head(200, { 'content-type': 'text/plain' })
+      await sink.end('served')
+    })
+    const socket = await open(at)
+    const text = readToEnd(socket)
+    socket.write(`POST / HTTP/1.1\r\n${header}content-length: 2\r\nconnection: close\r\n\r\n{}`)
+    expect(await text).toMatch(/^HTTP\/1.1 200 [\s\S]*served/)
+  })
+
   it('a body over the limit is reported as it grows, and the client sees the answer', async () => {
     const at = await serve(async (call, sink) => {
       const read = await call.body()

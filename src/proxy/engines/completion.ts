@@ -30,7 +30,8 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
   if (!isSuccess(response)) return readRejection(response)
   const parsed = parseEngineJson(response.body)
   const body = parsed.ok && isObject(parsed.value) ? parsed.value : null
-  if (body === null) return { type: 'garbled', detail: parsed.ok ? 'the body is not an object' : parsed.detail }
+  // The parser's own sentence quotes the body, which is not for clients to see.
+  if (body === null) return { type: 'garbled', detail: parsed.ok ? 'the body is not an object' : 'the body is not JSON' }
   const choice: unknown = Array.isArray(body.choices) ? body.choices[0] : undefined
   if (!isObject(choice)) return { type: 'garbled', detail: 'choices[0] is missing' }
   const message = readMessage(choice.message)
@@ -52,7 +53,7 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     const detail = `finish_reason ${JSON.stringify(choice.finish_reason) ?? 'missing'}`
     return { type: 'aborted', finishReason, tokens, weightVersion, detail }
   }
-  const logprobs = isObject(choice.logprobs) && Array.isArray(choice.logprobs.content) ? choice.logprobs.content : null
+  const logprobs = tellableLogprobs(choice.logprobs)
   const matched = places.matchedStop(choice)
   const stopSequence = typeof matched === 'string' && matched !== '' ? matched : null
   return {
@@ -62,6 +63,13 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     weightVersion,
     diagnostics: [],
   }
+}
+
+/** All of them or none: a client that asked for them knows numbers alone. */
+function tellableLogprobs(logprobs: unknown): readonly unknown[] | null {
+  if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
+  const entries: readonly unknown[] = logprobs.content
+  return entries.every((entry) => isObject(entry) && Number.isFinite(entry.logprob)) ? entries : null
 }
 
 export function versionText(version: unknown): string | null {

@@ -22,6 +22,7 @@ export function writeRequest(plan: Plan, access: Access): RequestBytes {
   const headers = new Map<string, string>([
     ['host', `127.0.0.1:${access.port}`],
     ...(keyInQuery ? [] : credentialHeaders(plan, access)),
+    ...(plan.dialect === 'anthropic' ? ([['anthropic-version', '2023-06-01']] as const) : []),
     ...(body === null ? [] : ([['content-type', 'application/json']] as const)),
     ...(plan.coding === null ? [] : ([['content-encoding', plan.coding]] as const)),
   ])

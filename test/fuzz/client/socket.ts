@@ -65,6 +65,7 @@ async function exchange(socket: Socket, sending: Sending, deadlineMs: number): P
   const { cut, method } = sending
   const replies: Reply[] = []
   let reader = openReplyReader(method)
+  let isSent = false
   let settle: (outcome: Outcome) => void = () => {}
   const settled = new Promise<Outcome>((resolve) => {
     settle = resolve
@@ -84,14 +85,22 @@ async function exchange(socket: Socket, sending: Sending, deadlineMs: number): P
     for (;;) {
       reader.push(rest)
       const fault = reader.fault()
-      if (fault !== null) return settle({ type: 'garbled', detail: fault })
-      if (isCutDue(cut?.at ?? null, reader)) return leave()
+      if (fault !== null) {
+        settle({ type: 'garbled', detail: fault })
+        return
+      }
+      if (isCutDue(cut?.at ?? null, reader)) {
+        leave()
+        return
+      }
       if (!reader.isComplete()) return
       replies.push({ head: reader.head() ?? { status: 0, headers: new Map() }, body: reader.body() })
       rest = reader.rest()
       if (replies.length === sending.replies) {
-        const canGoOn = reader.rest().length === 0 && replies.at(-1)?.head.headers.get('connection') !== 'close'
-        return settle({ type: 'answered', replies, canGoOn })
+        // A server may answer before it has heard all; what is still on its way then belongs to this request.
+        const canGoOn = isSent && reader.rest().length === 0 && replies.at(-1)?.head.headers.get('connection') !== 'close'
+        settle({ type: 'answered', replies, canGoOn })
+        return
       }
       reader = openReplyReader(method)
     }
@@ -110,7 +119,9 @@ async function exchange(socket: Socket, sending: Sending, deadlineMs: number): P
   socket.once('close', closed)
   socket.once('end', closed)
   const stopReading = startReading(socket, sending.reading, take)
-  void send(socket, sending, leave)
+  void send(socket, sending, leave).then(() => {
+    isSent = true
+  })
   const outcome = await settled
   clearTimeout(timer)
   stopReading()
@@ -134,7 +145,11 @@ function isCutDue(at: Cut | null, reader: ReplyReader): boolean {
 
 async function send(socket: Socket, { bytes, headBytes, dribble, cut, halfCloses }: Sending, leave: () => void): Promise<void> {
   const end =
-    cut?.at === 'in-head' ? Math.floor(headBytes / 2) : cut?.at === 'in-body' ? headBytes + Math.floor((bytes.length - headBytes) / 2) : bytes.length
+    cut?.at === 'in-head'
+      ? Math.floor(headBytes / 2)
+      : cut?.at === 'in-body'
+        ? headBytes + Math.floor((bytes.length - headBytes) / 2)
+        : bytes.length
   const size = Math.max(1, dribble === null ? end : Math.max(dribble, Math.ceil(end / TURNS_AT_ONE_PACE)))
   for (let at = 0; at < end && !socket.destroyed; at += size) {
     const piece = bytes.subarray(at, Math.min(at + size, end))

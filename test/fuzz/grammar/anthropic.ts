@@ -31,10 +31,17 @@ export const anthropicGrammar: Grammar = {
 }
 
 function requestOf(dice: Dice, body: Body, refusable: readonly string[]): ValidRequest {
-  return { path: '/v1/messages', query: dice.chance(0.3) ? '?beta=true' : '', body, form: body.stream === true ? 'events' : 'plain', refusable }
+  return {
+    path: '/v1/messages',
+    query: dice.chance(0.3) ? '?beta=true' : '',
+    body,
+    form: body.stream === true ? 'events' : 'plain',
+    refusable,
+  }
 }
 
-const cached = (dice: Dice): Body => dice.maybe(0.15, 'cache_control', () => dice.pick([{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }, null]))
+const cached = (dice: Dice): Body =>
+  dice.maybe(0.15, 'cache_control', () => dice.pick([{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }, null]))
 
 function conversation(dice: Dice, setting: Setting, refusable: Refusable): Body {
   return {
@@ -119,7 +126,11 @@ function assistantTurn(dice: Dice, refusable: Refusable): readonly Body[] {
     ...(dice.chance(0.05)
       ? [
           { type: 'server_tool_use', id: search, name: 'web_search', input: { query: words(dice) } },
-          { type: 'web_search_tool_result', tool_use_id: search, content: [{ type: 'web_search_result', title: 'a', url: 'https://b.example', encrypted_content: 'c' }] },
+          {
+            type: 'web_search_tool_result',
+            tool_use_id: search,
+            content: [{ type: 'web_search_result', title: 'a', url: 'https://b.example', encrypted_content: 'c' }],
+          },
         ]
       : []),
     ...uses,
@@ -170,7 +181,12 @@ function returned(dice: Dice, kept: Kept): readonly Body[] {
 }
 
 function reactions(dice: Dice, kept: Kept, { mark }: Setting): readonly Body[] {
-  const results = kept.calls.map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: textOrEmpty(dice), ...dice.maybe(0.2, 'is_error', () => true) }))
+  const results = kept.calls.map(({ id }) => ({
+    type: 'tool_result',
+    tool_use_id: id,
+    content: textOrEmpty(dice),
+    ...dice.maybe(0.2, 'is_error', () => true),
+  }))
   const said = { type: 'text', text: `${text(dice)} ${mark}` }
   const [last] = results.slice(-1)
   if (last === undefined || dice.chance(0.4)) return [...results, said]

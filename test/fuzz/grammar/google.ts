@@ -11,12 +11,16 @@ export const googleGrammar: Grammar = {
       ...conversation(dice, setting, refusable),
       ...toolFields(dice, setting, refusable),
       ...generationFields(dice, setting, refusable),
-      ...extras(dice),
+      ...extras(dice, refusable),
     }
     return requestOf(dice, body, refusable.reasons)
   },
   nextTurn(dice, setting, { request, kept }) {
-    const contents = [...listOf(request.body, 'contents'), { role: 'model', parts: returned(dice, kept) }, ...reactions(dice, kept, setting)]
+    const contents = [
+      ...listOf(request.body, 'contents'),
+      { role: 'model', parts: returned(dice, kept) },
+      ...reactions(dice, kept, setting),
+    ]
     return requestOf(dice, { ...request.body, contents }, request.refusable)
   },
   count(dice, setting) {
@@ -87,7 +91,9 @@ function modelTurn(dice: Dice, refusable: Refusable): readonly Body[] {
     ...calls.map((functionCall) => ({ functionCall, ...dice.maybe(0.2, 'thoughtSignature', () => 'skip_thought_signature_validator') })),
   ]
   if (calls.length === 0) return [{ role: 'model', parts }]
-  const responses = calls.map(({ name, ...call }) => ({ functionResponse: { name, ...('id' in call ? { id: call.id } : {}), response: result(dice) } }))
+  const responses = calls.map(({ name, ...call }) => ({
+    functionResponse: { name, ...('id' in call ? { id: call.id } : {}), response: result(dice) },
+  }))
   const beside = dice.list(0, 1, () => userPart(dice, refusable))
   return [
     { role: 'model', parts },
@@ -171,7 +177,9 @@ function generationFields(dice: Dice, { tier }: Setting, refusable: Refusable): 
     ...dice.maybe(0.1, 'presencePenalty', () => 0.1),
     ...dice.maybe(0.2, 'stopSequences', () => dice.pick([['\n\n'], ['the', 'zzz'], []])),
     ...dice.maybe(0.1, 'candidateCount', () => 1),
-    ...dice.maybe(0.3, 'thinkingConfig', () => dice.pick([{ includeThoughts: true }, { thinkingBudget: 0 }, { includeThoughts: false, thinkingLevel: 'LOW' }])),
+    ...dice.maybe(0.3, 'thinkingConfig', () =>
+      dice.pick([{ includeThoughts: true }, { thinkingBudget: 0 }, { includeThoughts: false, thinkingLevel: 'LOW' }]),
+    ),
     ...dice.maybe(0.1, 'responseMimeType', () => 'text/plain'),
     ...(dice.chance(0.03) ? (tier === 'train' ? refusable.because('responseSchema', structured) : structured) : {}),
     ...dice.maybe(0.1, 'responseModalities', () => ['TEXT']),
@@ -179,10 +187,10 @@ function generationFields(dice: Dice, { tier }: Setting, refusable: Refusable): 
   return dice.chance(0.8) ? { generationConfig: fields } : { config: fields }
 }
 
-function extras(dice: Dice): Body {
+function extras(dice: Dice, refusable: Refusable): Body {
   return {
     ...dice.maybe(0.2, 'safetySettings', () => [{ category: 'HARM_CATEGORY_HARASSMENT', threshold: 'BLOCK_NONE' }]),
-    ...dice.maybe(0.05, 'cachedContent', () => 'cachedContents/1'),
+    ...dice.maybe(0.05, 'cachedContent', () => refusable.because('cachedContent', 'cachedContents/1')),
     ...dice.maybe(0.1, 'labels', () => ({ a: 'b' })),
     ...dice.maybe(0.05, 'model', () => 'models/other'),
     ...dice.maybe(0.05, 'someNewField', () => jsonObject(dice)),

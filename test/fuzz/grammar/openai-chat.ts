@@ -30,7 +30,10 @@ export const chatGrammar: Grammar = {
   count(dice, setting) {
     if (dice.chance(0.3)) return { path: '/v1/tokenize', body: { prompt: `${text(dice)} ${setting.mark}` } }
     const { body } = chatGrammar.request(dice, setting)
-    return { path: '/v1/tokenize', body: { model: 'any', messages: body.messages, ...(body.tools === undefined ? {} : { tools: body.tools }) } }
+    return {
+      path: '/v1/tokenize',
+      body: { model: 'any', messages: body.messages, ...(body.tools === undefined ? {} : { tools: body.tools }) },
+    }
   },
 }
 
@@ -44,7 +47,9 @@ function systemMessage(dice: Dice): Body {
 
 function lastMessage(dice: Dice, { mark }: Setting): Body {
   const marked = { type: 'text', text: `${text(dice)} ${mark}` }
-  return dice.chance(0.6) ? { role: 'user', content: marked.text } : { role: 'user', content: [...dice.list(0, 2, () => userPart(dice)), marked] }
+  return dice.chance(0.6)
+    ? { role: 'user', content: marked.text }
+    : { role: 'user', content: [...dice.list(0, 2, () => userPart(dice)), marked] }
 }
 
 function history(dice: Dice): readonly Body[] {
@@ -101,7 +106,12 @@ function returned(dice: Dice, message: Body): Body {
   const respelt = Array.isArray(calls) && dice.chance(0.5)
   return {
     ...rest,
-    content: said === null || said === '' ? dice.pick([null, '']) : typeof said === 'string' && dice.chance(0.2) ? [{ type: 'text', text: said }] : said,
+    content:
+      said === null || said === ''
+        ? dice.pick([null, ''])
+        : typeof said === 'string' && dice.chance(0.2)
+          ? [{ type: 'text', text: said }]
+          : said,
     ...(typeof reasoning !== 'string' ? {} : dice.pick([{}, { reasoning_content: reasoning }, { reasoning_content: reasoning.trim() }])),
     ...(Array.isArray(calls) ? { tool_calls: respelt ? calls.map(withArgumentsRespelt) : calls } : {}),
   }
@@ -152,7 +162,9 @@ function settings(dice: Dice, { tier }: Setting, refusable: Refusable): Body {
   const stream = dice.chance(0.5)
   return {
     ...(stream || dice.chance(0.3) ? { stream } : {}),
-    ...(stream ? dice.maybe(0.5, 'stream_options', () => ({ include_usage: dice.chance(0.7) })) : dice.maybe(0.05, 'stream_options', () => null)),
+    ...(stream
+      ? dice.maybe(0.5, 'stream_options', () => ({ include_usage: dice.chance(0.7) }))
+      : dice.maybe(0.05, 'stream_options', () => null)),
     ...dice.maybe(0.5, dice.pick(['max_tokens', 'max_completion_tokens']), () => dice.pick([1, 5, 40, 400, 2_000])),
     ...dice.maybe(0.4, 'temperature', () => dice.pick([0, 0.2, 1, 2])),
     ...dice.maybe(0.2, 'top_p', () => dice.pick([0.1, 0.95, 1])),
@@ -169,7 +181,9 @@ function settings(dice: Dice, { tier }: Setting, refusable: Refusable): Body {
     ...dice.maybe(0.1, 'reasoning_effort', () => dice.pick(['low', 'medium', 'high'])),
     ...dice.maybe(0.1, 'chat_template_kwargs', () => ({ enable_thinking: dice.chance(0.5) })),
     ...dice.maybe(0.1, 'response_format', () => ({ type: 'text' })),
-    ...dice.maybe(0.03, 'response_format', () => (tier === 'train' ? refusable.because('response_format', { type: 'json_object' }) : { type: 'json_object' })),
+    ...dice.maybe(0.03, 'response_format', () =>
+      tier === 'train' ? refusable.because('response_format', { type: 'json_object' }) : { type: 'json_object' },
+    ),
     ...dice.maybe(0.1, 'some_new_field', () => jsonObject(dice)),
     ...dice.maybe(0.05, '_proxy_session_id', () => 'x'),
   }

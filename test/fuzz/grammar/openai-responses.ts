@@ -26,7 +26,10 @@ export const responsesGrammar: Grammar = {
     const fresh = [...outputs, ...(outputs.length > 0 && dice.chance(0.6) ? [] : [said])]
     // The service's own way of going on, where the client sends only what is new.
     if (kept.responseId !== null && dice.chance(0.15)) {
-      return requestOf({ ...request.body, previous_response_id: kept.responseId, input: fresh }, [...request.refusable, 'previous_response_id'])
+      return requestOf({ ...request.body, previous_response_id: kept.responseId, input: fresh }, [
+        ...request.refusable,
+        'previous_response_id',
+      ])
     }
     return requestOf({ ...request.body, input: [...before, ...returned(dice, kept), ...fresh] }, request.refusable)
   },
@@ -44,10 +47,13 @@ function requestOf(body: Body, refusable: readonly string[]): ValidRequest {
 function input(dice: Dice, { mark }: Setting, refusable: Refusable): unknown {
   const marked = `${text(dice)} ${mark}`
   if (dice.chance(0.15)) return marked
-  const last: Body =
-    dice.chance(0.5)
-      ? { role: 'user', content: marked }
-      : { type: 'message', role: 'user', content: [...dice.list(0, 2, () => inputPart(dice, refusable)), { type: 'input_text', text: marked }] }
+  const last: Body = dice.chance(0.5)
+    ? { role: 'user', content: marked }
+    : {
+        type: 'message',
+        role: 'user',
+        content: [...dice.list(0, 2, () => inputPart(dice, refusable)), { type: 'input_text', text: marked }],
+      }
   return [
     ...dice.list(0, 2, () => ({ ...typed(dice), role: dice.pick(['system', 'developer']), content: content(dice, refusable) })),
     ...dice.list(0, 3, () => [userItem(dice, refusable), ...assistantItems(dice, refusable)]).flat(),
@@ -63,7 +69,13 @@ function content(dice: Dice, refusable: Refusable): unknown {
 }
 
 function userItem(dice: Dice, refusable: Refusable): Body {
-  return { ...typed(dice), role: 'user', content: content(dice, refusable), ...dice.maybe(0.2, 'id', () => 'msg_client'), ...dice.maybe(0.1, 'status', () => 'completed') }
+  return {
+    ...typed(dice),
+    role: 'user',
+    content: content(dice, refusable),
+    ...dice.maybe(0.2, 'id', () => 'msg_client'),
+    ...dice.maybe(0.1, 'status', () => 'completed'),
+  }
 }
 
 function assistantItems(dice: Dice, refusable: Refusable): readonly Body[] {
@@ -78,7 +90,11 @@ function assistantItems(dice: Dice, refusable: Refusable): readonly Body[] {
     ...dice.maybe(0.5, 'id', () => 'msg_1'),
     ...dice.maybe(0.2, 'phase', () => 'commentary'),
   }
-  return [...(dice.chance(0.3) ? [reasoning(dice)] : []), ...(dice.chance(0.7) ? [said] : []), ...dice.list(0, 2, () => callItems(dice, refusable)).flat()]
+  return [
+    ...(dice.chance(0.3) ? [reasoning(dice)] : []),
+    ...(dice.chance(0.7) ? [said] : []),
+    ...dice.list(0, 2, () => callItems(dice, refusable)).flat(),
+  ]
 }
 
 function reasoning(dice: Dice): Body {
@@ -120,7 +136,10 @@ function settings(dice: Dice, { tier }: Setting, refusable: Refusable): Body {
     ...dice.maybe(0.3, 'temperature', () => dice.pick([0, 1])),
     ...dice.maybe(0.1, 'top_p', () => 0.9),
     ...dice.maybe(0.05, 'top_logprobs', () => 3),
-    ...dice.maybe(0.4, 'reasoning', () => ({ effort: dice.pick(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', null]), ...dice.maybe(0.5, 'summary', () => 'auto') })),
+    ...dice.maybe(0.4, 'reasoning', () => ({
+      effort: dice.pick(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', null]),
+      ...dice.maybe(0.5, 'summary', () => 'auto'),
+    })),
     ...dice.maybe(0.2, 'text', () => dice.pick<Body>([{ verbosity: 'low' }, { format: { type: 'text' } }])),
     ...dice.maybe(0.03, 'text', () => (tier === 'train' ? refusable.because('text.format', format) : format)),
     ...dice.maybe(0.3, 'parallel_tool_calls', () => dice.chance(0.5)),

@@ -6,9 +6,19 @@ import type { Body, Refusable } from './grammar.ts'
 export function inputPart(dice: Dice, refusable: Refusable): Body {
   return dice.weighted<() => Body>([
     [12, () => ({ type: 'input_text', text: textOrEmpty(dice) })],
-    [2, () => ({ type: 'input_image', image_url: imageUrl(dice), ...dice.maybe(0.5, 'detail', () => dice.pick(['auto', 'low', 'high', 'original'])) })],
+    [
+      2,
+      () => ({
+        type: 'input_image',
+        image_url: imageUrl(dice),
+        ...dice.maybe(0.5, 'detail', () => dice.pick(['auto', 'low', 'high', 'original'])),
+      }),
+    ],
     [1, () => ({ type: 'text', text: text(dice) })],
-    [1, () => refusable.because('input_file', { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PIXEL}` })],
+    [
+      1,
+      () => refusable.because('input_file', { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PIXEL}` }),
+    ],
     [1, () => refusable.because('input_image_file', { type: 'input_image', file_id: 'file_1', detail: 'auto' })],
   ])()
 }
@@ -89,7 +99,7 @@ const CALLS: { readonly [kind: string]: CallItem } = {
 
 /** Some call with its output, or an item that no engine here can act on. */
 export function callItems(dice: Dice, refusable: Refusable): readonly Body[] {
-  if (dice.chance(0.25)) return [serviceItem(dice)]
+  if (dice.chance(0.25)) return serviceItems(dice, refusable)
   const kind = dice.weighted([
     [10, 'function_call'],
     [4, 'custom_tool_call'],
@@ -106,24 +116,42 @@ export function callItems(dice: Dice, refusable: Refusable): readonly Body[] {
   return [call, outputOf(dice, kind, callId, '')]
 }
 
-function serviceItem(dice: Dice): Body {
-  return dice.pick<Body>([
-    { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: words(dice) } },
-    { type: 'file_search_call', id: 'fs_1', status: 'completed', queries: [words(dice)], results: null },
-    { type: 'code_interpreter_call', id: 'ci_1', status: 'completed', code: 'print(1)', container_id: 'c', outputs: null },
-    { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: PIXEL },
-    { type: 'computer_call', id: 'cu_1', call_id: 'call_cu', status: 'completed', pending_safety_checks: [], action: { type: 'screenshot' } },
-    { type: 'computer_call_output', call_id: 'call_cu', output: { type: 'computer_screenshot', image_url: imageUrl(dice) } },
-    { type: 'mcp_list_tools', id: 'mcpl_1', server_label: 'a', tools: [] },
-    { type: 'mcp_call', id: 'mcp_1', server_label: 'a', name: 'b', arguments: '{}', output: words(dice) },
-    { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'a', name: 'b', arguments: '{}' },
-    { type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true },
-    { type: 'tool_search_call', id: 'ts_1', call_id: 'call_ts', status: 'completed', execution: 'client', arguments: { query: words(dice) } },
-    { type: 'tool_search_output', call_id: 'call_ts', status: 'completed', execution: 'client', tools: [] },
-    { type: 'additional_tools', role: 'developer', tools: [{ type: 'function', name: 'late_tool', parameters: { type: 'object', properties: {} } }] },
-    { type: 'compaction', id: 'cmp_1', encrypted_content: 'Zm9yZWlnbg==' },
-    { type: 'compaction_trigger' },
-    { type: 'item_reference', id: 'msg_earlier' },
-    { type: 'some_new_item', id: 'new_1', payload: { a: 1 } },
+function serviceItems(dice: Dice, refusable: Refusable): readonly Body[] {
+  const call = hexId(dice, 'call_')
+  // A service that keeps nothing cannot do what these ask for.
+  if (dice.chance(0.1)) return [refusable.because('kept-item', dice.pick(KEPT_ITEMS))]
+  return dice.pick<readonly Body[]>([
+    [{ type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: words(dice) } }],
+    [{ type: 'file_search_call', id: 'fs_1', status: 'completed', queries: [words(dice)], results: null }],
+    [{ type: 'code_interpreter_call', id: 'ci_1', status: 'completed', code: 'print(1)', container_id: 'c', outputs: null }],
+    [{ type: 'image_generation_call', id: 'ig_1', status: 'completed', result: PIXEL }],
+    [
+      { type: 'computer_call', id: 'cu_1', call_id: call, status: 'completed', pending_safety_checks: [], action: { type: 'screenshot' } },
+      { type: 'computer_call_output', call_id: call, output: { type: 'computer_screenshot', image_url: imageUrl(dice) } },
+    ],
+    [{ type: 'mcp_list_tools', id: 'mcpl_1', server_label: 'a', tools: [] }],
+    [{ type: 'mcp_call', id: 'mcp_1', server_label: 'a', name: 'b', arguments: '{}', output: words(dice) }],
+    [
+      { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'a', name: 'b', arguments: '{}' },
+      { type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true },
+    ],
+    [
+      { type: 'tool_search_call', id: 'ts_1', call_id: call, status: 'completed', execution: 'client', arguments: { query: words(dice) } },
+      { type: 'tool_search_output', call_id: call, status: 'completed', execution: 'client', tools: [] },
+    ],
+    [
+      {
+        type: 'additional_tools',
+        role: 'developer',
+        tools: [{ type: 'function', name: 'late_tool', parameters: { type: 'object', properties: {} } }],
+      },
+    ],
+    [{ type: 'some_new_item', id: 'new_1', payload: { a: 1 } }],
   ])
 }
+
+const KEPT_ITEMS: readonly Body[] = [
+  { type: 'compaction', id: 'cmp_1', encrypted_content: 'Zm9yZWlnbg==' },
+  { type: 'compaction_trigger' },
+  { type: 'item_reference', id: 'msg_earlier' },
+]

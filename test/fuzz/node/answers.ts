@@ -1,6 +1,7 @@
 // What the scripted engine says to a fuzzed conversation: fixed by the words it was asked with, so that a replay hears the same.
-import type { Answer, AnswerSource } from '../../../src/engine/scripted/answers.ts'
+
 import { writeAnswer } from '../../../src/engine/scripted/answer-text.ts'
+import type { AnswerSource } from '../../../src/engine/scripted/answers.ts'
 import type { Conversation } from '../../../src/engine/scripted/conversation.ts'
 import { type Dice, rollDice } from '../dice.ts'
 import { lastMark } from '../marker.ts'
@@ -34,7 +35,9 @@ const withoutControl = (sampled: string): string => sampled.replaceAll(/<\|\w+\|
 function said(dice: Dice, conversation: Conversation): string {
   const spoken = (): string => withoutControl(text(dice)).replaceAll(/<\/?(?:think|tool_call)>/g, '')
   const calls = (low: number): { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> }[] =>
-    conversation.tools.length === 0 ? [] : dice.list(low, 4, () => ({ name: calledName(dice, conversation), arguments: callArguments(dice, conversation) }))
+    conversation.tools.length === 0
+      ? []
+      : dice.list(low, 4, () => ({ name: calledName(dice, conversation), arguments: callArguments(dice, conversation) }))
   return withoutControl(
     dice.weighted<() => string>([
       [24, () => writeAnswer({ reasoning: '', text: spoken(), toolCalls: [] })],
@@ -45,20 +48,36 @@ function said(dice: Dice, conversation: Conversation): string {
       [4, () => writeAnswer({ reasoning: spoken(), text: '', toolCalls: [] })],
       [3, () => ''],
       [10, () => spoken() + oddCall(dice, conversation)],
-      [4, () => dice.pick(['<think>\nnever closed', '</think>\n\nnever opened', '<think>\n\n</think>\n\nempty thoughts', '<tool_call>\n{"name": "read", "arg'])],
+      [
+        4,
+        () =>
+          dice.pick([
+            '<think>\nnever closed',
+            '</think>\n\nnever opened',
+            '<think>\n\n</think>\n\nempty thoughts',
+            '<tool_call>\n{"name": "read", "arg',
+          ]),
+      ],
     ])(),
   )
 }
 
 function calledName(dice: Dice, { tools }: Conversation): string {
-  return dice.chance(0.08) ? dice.pick(['not_offered', 'with space', 'a/b:c', 'toString', '__proto__', 'ünï']) : dice.pick(tools).function.name
+  return dice.chance(0.08)
+    ? dice.pick(['not_offered', 'with space', 'a/b:c', 'toString', '__proto__', 'ünï'])
+    : dice.pick(tools).function.name
 }
 
 function callArguments(dice: Dice, { tools }: Conversation): Readonly<Record<string, unknown>> {
   const properties = tools[0]?.function.parameters?.properties
   const names = typeof properties === 'object' && properties !== null ? Object.keys(properties) : []
   const named = Object.fromEntries(names.filter(() => dice.chance(0.6)).map((name) => [name, text(dice)]))
-  return { ...jsonObject(dice), ...named, ...dice.maybe(0.1, 'commands', () => ['ls', text(dice)]), ...dice.maybe(0.1, 'input', () => text(dice)) }
+  return {
+    ...jsonObject(dice),
+    ...named,
+    ...dice.maybe(0.1, 'commands', () => ['ls', text(dice)]),
+    ...dice.maybe(0.1, 'input', () => text(dice)),
+  }
 }
 
 /** A call whose arguments are not the object they should be. */

@@ -1,5 +1,5 @@
 // The thread of the inference servers: a sound scripted engine, and one beside it for every way of being wrong.
-import { parentPort, workerData } from 'node:worker_threads'
+import { type MessagePort, workerData } from 'node:worker_threads'
 import * as comlink from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { openScriptedEngine, type ScriptedEngine } from '../../../src/engine/scripted/engine.ts'
@@ -17,10 +17,10 @@ export type EnginesThread = {
   close(): Promise<void>
 }
 
-export type EnginesBirth = { readonly seed: number }
+export type EnginesBirth = { readonly seed: number; readonly port: MessagePort }
 
 // This module is started by `openNode` alone.
-const { seed } = workerData as EnginesBirth
+const { seed, port } = workerData as EnginesBirth
 const answers = openFuzzAnswers(seed)
 const settings = { answers, seed, model: MODEL, maxModelLen: MAX_MODEL_LEN } as const
 
@@ -34,10 +34,11 @@ function seedOf({ body }: EngineRequest): unknown {
 
 const thread: EnginesThread = {
   urls: () => ({ sound: sound.url, faulty: Object.fromEntries([...faulty].map(([name, { url }]) => [name, url])) }),
-  requestsOf: (session) => [sound, ...faulty.values()].flatMap((engine) => engine.requests().filter((request) => seedOf(request) === session)),
+  requestsOf: (session) =>
+    [sound, ...faulty.values()].flatMap((engine) => engine.requests().filter((request) => seedOf(request) === session)),
   async close() {
     await Promise.all([sound, ...faulty.values()].map((engine) => engine.close()))
   },
 }
 
-if (parentPort !== null) comlink.expose(thread, nodeEndpoint(parentPort))
+comlink.expose(thread, nodeEndpoint(port))

@@ -2,7 +2,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { parentPort, workerData } from 'node:worker_threads'
+import { type MessagePort, workerData } from 'node:worker_threads'
 import * as comlink from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { CallRecord } from '../../../src/contract/call.ts'
@@ -57,10 +57,10 @@ export type GatewayThread = {
   end(): Promise<readonly string[]>
 }
 
-export type GatewayBirth = { readonly engines: EngineUrls }
+export type GatewayBirth = { readonly engines: EngineUrls; readonly port: MessagePort }
 
 // This module is started by `openNode` alone.
-const { engines } = workerData as GatewayBirth
+const { engines, port } = workerData as GatewayBirth
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
@@ -170,9 +170,9 @@ const thread: GatewayThread = {
     // What closes does so in a later turn of the loop.
     for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
     const held = process.getActiveResourcesInfo().filter((name) => name !== 'MessagePort' && name !== 'Immediate')
-    setImmediate(() => parentPort?.close())
+    setImmediate(() => port.close())
     return held
   },
 }
 
-if (parentPort !== null) comlink.expose(thread, nodeEndpoint(parentPort))
+comlink.expose(thread, nodeEndpoint(port))

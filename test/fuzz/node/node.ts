@@ -1,7 +1,8 @@
 // The fuzzed node as the harness holds it: a thread of engines, a thread of the gateway, and the way to ask and end both.
-import { Worker } from 'node:worker_threads'
+import { MessageChannel, Worker } from 'node:worker_threads'
 import * as comlink from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import { within } from '../deadline.ts'
 import type { EnginesBirth, EnginesThread } from './engines.ts'
 import type { GatewayBirth, GatewayThread } from './gateway.ts'
 
@@ -18,12 +19,14 @@ export type FuzzNode = {
 const END_MS = 10_000
 
 export async function openNode(seed: number): Promise<FuzzNode> {
-  const enginesBirth: EnginesBirth = { seed }
-  const enginesWorker = new Worker(new URL('./engines.ts', import.meta.url), { workerData: enginesBirth })
-  const engines = comlink.wrap<EnginesThread>(nodeEndpoint(enginesWorker))
-  const gatewayBirth: GatewayBirth = { engines: await engines.urls() }
-  const gatewayWorker = new Worker(new URL('./gateway.ts', import.meta.url), { workerData: gatewayBirth })
-  const gateway = comlink.wrap<GatewayThread>(nodeEndpoint(gatewayWorker))
+  const ofEngines = new MessageChannel()
+  const enginesBirth: EnginesBirth = { seed, port: ofEngines.port2 }
+  const enginesWorker = new Worker(new URL('./engines.ts', import.meta.url), { workerData: enginesBirth, transferList: [ofEngines.port2] })
+  const engines = comlink.wrap<EnginesThread>(nodeEndpoint(ofEngines.port1))
+  const ofGateway = new MessageChannel()
+  const gatewayBirth: GatewayBirth = { engines: await engines.urls(), port: ofGateway.port2 }
+  const gatewayWorker = new Worker(new URL('./gateway.ts', import.meta.url), { workerData: gatewayBirth, transferList: [ofGateway.port2] })
+  const gateway = comlink.wrap<GatewayThread>(nodeEndpoint(ofGateway.port1))
   let isEnding = false
   const exited = new Promise<void>((resolve) => gatewayWorker.once('exit', () => resolve()))
   const died = new Promise<never>((_resolve, reject) => {
@@ -41,7 +44,7 @@ export async function openNode(seed: number): Promise<FuzzNode> {
     died,
     async end() {
       isEnding = true
-      const held = await gateway.end()
+      const held = await within(gateway.end(), END_MS, 'the closing of the gateway')
       const problems = held.map((name) => `the closed gateway holds a ${name}`)
       const timer = setTimeout(() => void gatewayWorker.terminate(), END_MS)
       const startedMs = performance.now()
@@ -50,6 +53,8 @@ export async function openNode(seed: number): Promise<FuzzNode> {
       if (performance.now() - startedMs >= END_MS) problems.push('the gateway thread did not end by itself')
       await engines.close()
       await enginesWorker.terminate()
+      ofEngines.port1.close()
+      ofGateway.port1.close()
       return problems
     },
   }

@@ -1,6 +1,6 @@
 // The shapes of Anthropic messages, from the SDK's types, and the order of an event stream.
 import { z } from 'zod'
-import { count, demand, eventsOf, type Folded, json, nonEmpty, shaped } from './folded.ts'
+import { anyObject, count, demand, eventsOf, type Folded, json, nonEmpty, shaped } from './folded.ts'
 
 const usage = z.strictObject({
   input_tokens: count,
@@ -21,7 +21,7 @@ const toolUse = z.strictObject({
   type: z.literal('tool_use'),
   id: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/),
   name: nonEmpty,
-  input: z.record(z.string(), z.unknown()),
+  input: anyObject,
   caller: z.strictObject({ type: z.literal('direct') }),
 })
 const block = z.discriminatedUnion('type', [thinking, text, toolUse])
@@ -124,7 +124,8 @@ function blocksOf(events: readonly Event[]): readonly Block[] {
         demand(open !== null && each.index === blocks.length, 'a stop belongs to the open block')
         const { block: filled, input } = open
         if (filled.type !== 'tool_use') blocks.push(filled)
-        else blocks.push(shaped(toolUse, { ...filled, input: json(input === '' ? '{}' : input, 'the input of a tool') }, 'streamed tool_use'))
+        else
+          blocks.push(shaped(toolUse, { ...filled, input: json(input === '' ? '{}' : input, 'the input of a tool') }, 'streamed tool_use'))
         open = null
         break
       }
@@ -141,14 +142,20 @@ const ORDER = ['thinking', 'text', 'tool_use']
 
 function fold(id: string, model: string, blocks: readonly Block[], stop: string, sequence: string | null): Folded {
   const order = blocks.map(({ type }) => ORDER.indexOf(type))
-  demand(order.every((rank, index) => index === 0 || rank >= (order[index - 1] ?? 0)), 'thinking comes before text, text before tools')
+  demand(
+    order.every((rank, index) => index === 0 || rank >= (order[index - 1] ?? 0)),
+    'thinking comes before text, text before tools',
+  )
   const uses = blocks.filter((each) => each.type === 'tool_use')
   demand(new Set(uses.map((use) => use.id)).size === uses.length, 'ids of tools are distinct')
   demand(stop !== 'tool_use' || uses.length > 0, 'tool_use without a tool')
   demand(stop !== 'end_turn' || uses.length === 0, 'end_turn with a tool')
   demand((stop === 'stop_sequence') === (sequence !== null), 'a stop sequence is named exactly when it ended the answer')
   const thoughts = blocks.filter((each) => each.type === 'thinking')
-  demand(thoughts.every(({ signature }) => signature !== ''), 'every thought is signed')
+  demand(
+    thoughts.every(({ signature }) => signature !== ''),
+    'every thought is signed',
+  )
   return {
     id,
     model,

@@ -1,5 +1,6 @@
 // What a reply says, whatever its dialect and form; and the fault of a reply that is not what its dialect promises.
 import { z } from 'zod'
+import { isObject } from '../../../src/proxy/json.ts'
 import type { Kept } from '../grammar/grammar.ts'
 
 export type Folded = {
@@ -21,8 +22,8 @@ export type FoldedCall = {
   readonly given: { readonly text: string } | { readonly value: unknown } | null
 }
 
-/** What the request asked to see beyond the answer. */
-export type Wishes = { readonly logprobs: boolean; readonly usageChunk: boolean }
+/** What the request asked to see beyond the answer; null where nobody but the server could tell. */
+export type Wishes = { readonly logprobs: boolean | null; readonly usageChunk: boolean | null }
 
 export class ShapeFault extends Error {}
 
@@ -72,6 +73,9 @@ export function eventsOf(body: string): readonly SseEvent[] {
       return { event: found[1] ?? null, data: found[2] ?? '' }
     })
 }
+
+/** Handed on as it is: zod's own records lose a field named `__proto__`. */
+export const anyObject = z.custom<Readonly<Record<string, unknown>>>(isObject, 'expected an object')
 
 export const count = z.int().min(0)
 export const nonEmpty = z.string().min(1)

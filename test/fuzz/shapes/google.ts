@@ -1,12 +1,12 @@
 // The shapes of Google's GenerateContentResponse, from the SDK's types, and the order of its two streamed forms.
 import { z } from 'zod'
-import { count, demand, eventsOf, type Folded, json, nonEmpty, shaped, type Wishes } from './folded.ts'
+import { anyObject, count, demand, eventsOf, type Folded, json, nonEmpty, shaped, type Wishes } from './folded.ts'
 
 const signature = z.base64().min(1)
 
 const part = z.union([
   z.strictObject({
-    functionCall: z.strictObject({ id: nonEmpty, name: nonEmpty, args: z.record(z.string(), z.unknown()) }),
+    functionCall: z.strictObject({ id: nonEmpty, name: nonEmpty, args: anyObject }),
     thoughtSignature: signature.optional(),
   }),
   z.strictObject({ text: z.string(), thought: z.literal(true).optional(), thoughtSignature: signature.optional() }),
@@ -48,14 +48,23 @@ export function readPlainGoogle(body: string, wishes: Wishes): Folded {
 
 export function readGoogleStream(body: string, wishes: Wishes): Folded {
   const events = eventsOf(body)
-  demand(events.every(({ event }) => event === null), 'a Google stream has no event names')
-  return fold(events.map(({ data }) => shaped(response, json(data, 'a response'), 'streamed response')), wishes)
+  demand(
+    events.every(({ event }) => event === null),
+    'a Google stream has no event names',
+  )
+  return fold(
+    events.map(({ data }) => shaped(response, json(data, 'a response'), 'streamed response')),
+    wishes,
+  )
 }
 
 export function readGoogleArray(body: string, wishes: Wishes): Folded {
   const list = json(body, 'the array')
   demand(Array.isArray(list), 'the streamed body is an array')
-  return fold(list.map((each) => shaped(response, each, 'element')), wishes)
+  return fold(
+    list.map((each) => shaped(response, each, 'element')),
+    wishes,
+  )
 }
 
 function fold(responses: readonly Response[], wishes: Wishes): Folded {
@@ -67,7 +76,7 @@ function fold(responses: readonly Response[], wishes: Wishes): Folded {
     const [{ finishReason, avgLogprobs, logprobsResult }] = each.candidates
     demand((finishReason !== undefined) === (each === last), 'the finish reason stands in the last response, and there alone')
     demand((each.usageMetadata !== undefined) === (each === last), 'the usage stands in the last response, and there alone')
-    demand(wishes.logprobs || (avgLogprobs === undefined && logprobsResult === undefined), 'logprobs were not asked for')
+    demand(wishes.logprobs !== false || (avgLogprobs === undefined && logprobsResult === undefined), 'logprobs were not asked for')
   }
   const parts = joined(responses.flatMap((each) => each.candidates[0].content.parts))
   const calls = parts.flatMap((each) => ('functionCall' in each ? [each.functionCall] : []))
@@ -77,7 +86,10 @@ function fold(responses: readonly Response[], wishes: Wishes): Folded {
   return {
     id: first.responseId,
     model: first.modelVersion,
-    text: texts.filter((each) => each.thought !== true).map((each) => each.text).join(''),
+    text: texts
+      .filter((each) => each.thought !== true)
+      .map((each) => each.text)
+      .join(''),
     reasoning: thoughts.length === 0 ? null : thoughts.map((each) => each.text).join(''),
     calls: calls.map(({ id, name, args }) => ({ id, name, given: { value: args } })),
     kept: { items: parts, calls: calls.map(({ id, name }) => ({ id, name, kind: 'functionCall' })), responseId: null },

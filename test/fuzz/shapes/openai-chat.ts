@@ -59,7 +59,9 @@ const delta = z.strictObject({
 const chunk = z.strictObject({
   ...head,
   object: z.literal('chat.completion.chunk'),
-  choices: z.array(z.strictObject({ index: z.literal(0), delta, logprobs: logprobs.nullable().optional(), finish_reason: finish.nullable() })).max(1),
+  choices: z
+    .array(z.strictObject({ index: z.literal(0), delta, logprobs: logprobs.nullable().optional(), finish_reason: finish.nullable() }))
+    .max(1),
   usage: usage.nullable().optional(),
 })
 
@@ -68,13 +70,16 @@ type Message = z.infer<typeof message>
 export function readPlainChat(body: string, wishes: Wishes): Folded {
   const reply = shaped(completion, json(body, 'a completion'), 'chat completion')
   const [choice] = reply.choices
-  demand(wishes.logprobs || choice.logprobs === null, 'logprobs were not asked for')
+  demand(wishes.logprobs !== false || choice.logprobs === null, 'logprobs were not asked for')
   return fold(reply, choice.message, choice.finish_reason)
 }
 
 export function readChatStream(body: string, wishes: Wishes): Folded {
   const events = eventsOf(body)
-  demand(events.every(({ event }) => event === null), 'a chat stream has no event names')
+  demand(
+    events.every(({ event }) => event === null),
+    'a chat stream has no event names',
+  )
   demand(events.at(-1)?.data === '[DONE]', `the stream ends with ${JSON.stringify(events.at(-1)?.data.slice(0, 200))} and not with [DONE]`)
   const chunks = events.slice(0, -1).map(({ data }) => shaped(chunk, json(data, 'a chunk'), 'chunk'))
   const [first] = chunks
@@ -88,15 +93,21 @@ export function readChatStream(body: string, wishes: Wishes): Folded {
     demand(each.id === first.id && each.created === first.created && each.model === first.model, 'id, created and model stay the same')
     const [choice] = each.choices
     if (choice === undefined) {
-      demand(wishes.usageChunk && ended !== null && each.usage !== null && each.usage !== undefined, 'a chunk without a choice is the usage at the end')
+      demand(
+        wishes.usageChunk !== false && ended !== null && each.usage !== null && each.usage !== undefined,
+        'a chunk without a choice is the usage at the end',
+      )
       usageChunks += 1
       continue
     }
     demand(ended === null, 'nothing follows the finish reason')
     demand(each.usage === null || each.usage === undefined, 'usage stands in the last chunk alone')
-    demand(wishes.usageChunk === (each.usage === null), 'usage is null in every chunk exactly when it was asked for')
+    demand(
+      wishes.usageChunk === null || wishes.usageChunk === (each.usage === null),
+      'usage is null in every chunk exactly when it was asked for',
+    )
     demand(index === 0 || choice.delta.role === undefined, 'the role is named once')
-    demand(wishes.logprobs || (choice.logprobs ?? null) === null, 'logprobs were not asked for')
+    demand(wishes.logprobs !== false || (choice.logprobs ?? null) === null, 'logprobs were not asked for')
     const { reasoning_content: reasoning, content, tool_calls: calls } = choice.delta
     if (reasoning !== undefined) stage = ordered(stage, 1)
     if (content !== undefined && content !== '') stage = ordered(stage, 2)
@@ -107,7 +118,7 @@ export function readChatStream(body: string, wishes: Wishes): Folded {
     ended = choice.finish_reason
   }
   demand(ended !== null, 'the stream names a finish reason')
-  demand(usageChunks === (wishes.usageChunk ? 1 : 0), `usage came ${usageChunks} times`)
+  demand(wishes.usageChunk === null ? usageChunks <= 1 : usageChunks === (wishes.usageChunk ? 1 : 0), `usage came ${usageChunks} times`)
   const said: Message = {
     role: 'assistant',
     content: collected.text,

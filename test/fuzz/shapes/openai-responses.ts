@@ -90,7 +90,8 @@ export function readResponseStream(body: string): Folded {
     demand(name === read.type, `the event line says ${name}, its data ${read.type}`)
     return read
   })
-  for (const [index, each] of events.entries()) demand(each.sequence_number === index, `event ${index} has the number ${each.sequence_number}`)
+  for (const [index, each] of events.entries())
+    demand(each.sequence_number === index, `event ${index} has the number ${each.sequence_number}`)
   const [created, begun] = events
   demand(created?.type === 'response.created' && begun?.type === 'response.in_progress', 'the stream begins with created and in_progress')
   const last = events.at(-1)
@@ -102,7 +103,10 @@ export function readResponseStream(body: string): Folded {
   })
   const items = itemsOf(itemEvents)
   demand(isDeepStrictEqual(items, last.response.output), 'the items of the stream are those of its end')
-  demand((last.response.status === 'completed') === (last.type === 'response.completed'), `${last.type} with status ${last.response.status}`)
+  demand(
+    (last.response.status === 'completed') === (last.type === 'response.completed'),
+    `${last.type} with status ${last.response.status}`,
+  )
   return fold(last.response)
 }
 
@@ -131,13 +135,17 @@ function itemsOf(events: readonly Event[]): readonly Item[] {
 function filledBy(events: readonly Event[], done: Item): void {
   switch (done.type) {
     case 'message':
-      return filledByParts(events, 'response.content_part', 'response.output_text', done.content)
+      filledByParts(events, 'response.content_part', 'response.output_text', done.content)
+      return
     case 'reasoning':
-      return filledByParts(events, 'response.reasoning_summary_part', 'response.reasoning_summary_text', done.summary)
+      filledByParts(events, 'response.reasoning_summary_part', 'response.reasoning_summary_text', done.summary)
+      return
     case 'function_call':
-      return filledByText(events, 'response.function_call_arguments', done.arguments)
+      filledByText(events, 'response.function_call_arguments', done.arguments)
+      return
     case 'custom_tool_call':
-      return filledByText(events, 'response.custom_tool_call_input', done.input)
+      filledByText(events, 'response.custom_tool_call_input', done.input)
+      return
     default:
       demand(events.length === 0, `a ${done.type} comes whole`)
   }
@@ -152,7 +160,10 @@ function filledByParts(events: readonly Event[], part: string, text: string, par
     demand(added?.type === `${part}.added` && indexOf(added) === index, `part ${index} is added first`)
     demand('part' in added && added.part.text === '', 'a part starts empty')
     demand(done !== undefined && 'part' in done && isDeepStrictEqual(done.part, expected), 'a part ends as it stands in the item')
-    demand([...inner, done].every((each) => indexOf(each) === index), 'an event belongs to the open part')
+    demand(
+      [...inner, done].every((each) => indexOf(each) === index),
+      'an event belongs to the open part',
+    )
     filledByText(inner, text, expected.text)
     rest = rest.slice(end + 1)
   }
@@ -182,7 +193,10 @@ function fold(reply: Response): Folded {
   const { output } = reply
   demand(output.length > 0, 'an answer has an item')
   const ranks = output.map(({ type }) => ORDER.indexOf(type)).map((rank) => (rank === -1 ? 2 : rank))
-  demand(ranks.every((rank, index) => index === 0 || rank > (ranks[index - 1] ?? 0) || rank === 2), 'reasoning, then the message, then calls')
+  demand(
+    ranks.every((rank, index) => index === 0 || rank > (ranks[index - 1] ?? 0) || rank === 2),
+    'reasoning, then the message, then calls',
+  )
   demand(new Set(output.map(({ id }) => id)).size === output.length, 'ids of items are distinct')
   const calls = output.flatMap((each) => ('call_id' in each ? [each] : []))
   demand(new Set(calls.map((call) => call.call_id)).size === calls.length, 'ids of calls are distinct')
@@ -212,5 +226,9 @@ export const responsesCount = z.strictObject({ object: z.literal('response.input
 export const failedEvent = z.strictObject({
   type: z.literal('response.failed'),
   ...numbered,
-  response: response.extend({ status: z.literal('failed'), error: z.strictObject({ code: nonEmpty, message: nonEmpty }), output: z.array(item) }),
+  response: response.extend({
+    status: z.literal('failed'),
+    error: z.strictObject({ code: nonEmpty, message: nonEmpty }),
+    output: z.array(item),
+  }),
 })

@@ -11,7 +11,30 @@ export type BodyBytes = {
   readonly isSound: boolean
 }
 
-const JUNK: readonly string[] = ['', ' ', 'null', '[]', '"text"', '12', 'true', '{', '}', '{"a":1', "{'a':1}", '{"a":1,}', '{a:1}', '{"a":NaN}', '{"a":01}', '// {}', '<html></html>', 'a=1&b=2', '{"a":"\n"}', '{"a":"\\x"}', '{}{}', '\u0000']
+const JUNK: readonly string[] = [
+  '',
+  ' ',
+  'null',
+  '[]',
+  '"text"',
+  '12',
+  'true',
+  '{',
+  '}',
+  '{"a":1',
+  "{'a':1}",
+  '{"a":1,}',
+  '{a:1}',
+  '{"a":NaN}',
+  '{"a":01}',
+  '// {}',
+  '<html></html>',
+  'a=1&b=2',
+  '{"a":"\n"}',
+  '{"a":"\\x"}',
+  '{}{}',
+  '\u0000',
+]
 
 /** Text that is no JSON object, or bytes that are no text. */
 export function malformedBytes(dice: Dice, json: string): BodyBytes {
@@ -56,15 +79,39 @@ export function encodedBytes(dice: Dice, json: string): BodyBytes {
   const coding = dice.pick(CODINGS)
   const encoded = encode(coding, plain)
   return dice.weighted<() => BodyBytes>([
-    [12, () => ({ bytes: encoded, coding: dice.pick([coding, coding.toUpperCase(), ` ${coding} `, `identity, ${coding}`]), note: coding, isSound: true })],
+    [
+      12,
+      () => ({
+        bytes: encoded,
+        coding: dice.pick([coding, coding.toUpperCase(), ` ${coding} `, `identity, ${coding}`]),
+        note: coding,
+        isSound: true,
+      }),
+    ],
     [3, () => twice(dice, plain)],
     [1, () => ({ bytes: plain, coding: 'identity', note: 'identity', isSound: true })],
-    [1, () => ({ bytes: Buffer.concat([gzipSync(plain.subarray(0, 7)), gzipSync(plain.subarray(7))]), coding: 'gzip', note: 'gzip in two members', isSound: true })],
+    [
+      1,
+      () => ({
+        bytes: Buffer.concat([gzipSync(plain.subarray(0, 7)), gzipSync(plain.subarray(7))]),
+        coding: 'gzip',
+        note: 'gzip in two members',
+        isSound: true,
+      }),
+    ],
     [3, () => ({ bytes: encoded.subarray(0, dice.whole(0, encoded.length - 1)), coding, note: `${coding} cut short`, isSound: false })],
     [3, () => ({ bytes: changed(dice, encoded), coding, note: `${coding} damaged`, isSound: false })],
     [2, () => ({ bytes: plain, coding, note: `${coding} by name only`, isSound: false })],
     [2, () => ({ bytes: encoded, coding: null, note: `${coding} without saying so`, isSound: false })],
-    [2, () => ({ bytes: plain, coding: dice.pick(['compress', 'lzma', 'utf-8', '__proto__', 'constructor', ';', 'gzip;q=1', 'a'.repeat(2_000)]), note: 'unknown coding', isSound: false })],
+    [
+      2,
+      () => ({
+        bytes: plain,
+        coding: dice.pick(['compress', 'lzma', 'utf-8', '__proto__', 'constructor', ';', 'gzip;q=1', 'a'.repeat(2_000)]),
+        note: 'unknown coding',
+        isSound: false,
+      }),
+    ],
     [1, () => ({ bytes: deflateRawSync(plain), coding: 'deflate', note: 'raw deflate', isSound: false })],
     [1, () => ({ bytes: encoded, coding: 'gzip, gzip, gzip, gzip, gzip, gzip', note: 'more codings than there are', isSound: false })],
     [1, () => ({ bytes: Buffer.concat([encoded, Buffer.from('trailing')]), coding, note: `${coding} with more behind`, isSound: false })],

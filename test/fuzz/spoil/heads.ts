@@ -22,25 +22,67 @@ type Odd = Omit<OddHead, 'mayClose' | 'statuses'> & Partial<Pick<OddHead, 'mayCl
 const SERVED: readonly Odd[] = [
   { note: 'odd content type', headers: [['content-type', 'text/plain; charset=utf-16']] },
   { note: 'no content type', headers: [['content-type', '']] },
-  { note: 'odd accept', headers: [['accept', 'image/png'], ['accept-encoding', 'br;q=1, *;q=0']] },
-  { note: 'anthropic header anywhere', headers: [['anthropic-version', '2023-06-01'], ['anthropic-beta', 'a,b,c']] },
+  {
+    note: 'odd accept',
+    headers: [
+      ['accept', 'image/png'],
+      ['accept-encoding', 'br;q=1, *;q=0'],
+    ],
+  },
+  {
+    note: 'anthropic header anywhere',
+    headers: [
+      ['anthropic-version', '2023-06-01'],
+      ['anthropic-beta', 'a,b,c'],
+    ],
+  },
   { note: 'expects to continue', headers: [['expect', '100-continue']] },
+  { note: 'expects something else', headers: [['expect', 'a-miracle']] },
+  { note: 'no host', headers: [['host', '']] },
   { note: 'connection closes', headers: [['connection', 'close']] },
   { note: 'HTTP/1.0', version: '1.0', headers: [] },
   { note: 'chunked', headers: [], framing: 'chunked' },
   { note: 'chunked in small pieces', headers: [], framing: 'chunked-small' },
   { note: 'latin-1 in a header', headers: [['x-title', 'caf\u00e9 \u00ff']] },
   { note: 'many headers', headers: Array.from({ length: 150 }, (_, index): Header => [`x-odd-${index}`, 'a']) },
-  { note: 'stainless headers', headers: [['x-stainless-retry-count', '7'], ['x-stainless-timeout', '600'], ['idempotency-key', 'a']] },
-  { note: 'names of objects as headers', headers: [['__proto__', 'a'], ['constructor', 'b'], ['hasownproperty', 'c']] },
+  {
+    note: 'stainless headers',
+    headers: [
+      ['x-stainless-retry-count', '7'],
+      ['x-stainless-timeout', '600'],
+      ['idempotency-key', 'a'],
+    ],
+  },
+  {
+    note: 'names of objects as headers',
+    headers: [
+      ['__proto__', 'a'],
+      ['constructor', 'b'],
+      ['hasownproperty', 'c'],
+    ],
+  },
 ]
 
 const REFUSED: readonly Odd[] = [
-  { note: 'upgrade', method: 'GET', headers: [['connection', 'Upgrade'], ['upgrade', 'websocket'], ['sec-websocket-version', '13']], statuses: [426] },
-  { note: 'upgrade with a body', headers: [['connection', 'Upgrade'], ['upgrade', 'h2c']], statuses: [426] },
-  { note: 'expects something else', headers: [['expect', 'a-miracle']], statuses: [417] },
+  {
+    note: 'upgrade',
+    method: 'GET',
+    headers: [
+      ['connection', 'Upgrade'],
+      ['upgrade', 'websocket'],
+      ['sec-websocket-version', '13'],
+    ],
+    statuses: [426],
+  },
+  {
+    note: 'upgrade with a body',
+    headers: [
+      ['connection', 'Upgrade'],
+      ['upgrade', 'h2c'],
+    ],
+    statuses: [426],
+  },
   { note: 'huge header', headers: [['x-huge', 'a'.repeat(70_000)]], statuses: [431] },
-  { note: 'no host', headers: [['host', '']], statuses: [400] },
   { note: 'control character in a header', headers: [['x-bad', 'a\u0000b']], statuses: [400], mayClose: true },
   { note: 'length and chunks', headers: [], framing: 'both', statuses: [400], mayClose: true },
   { note: 'negative length', headers: [], framing: 'negative', statuses: [400], mayClose: true },

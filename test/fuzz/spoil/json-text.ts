@@ -17,7 +17,9 @@ export function writeJson(value: unknown): string {
     const raw: string = JSON.parse(`"${escaped}"`)
     const [, kind, depth] = /^nest-(arrays|objects)-(\d+)$/.exec(raw) ?? []
     if (depth === undefined) return raw
-    return kind === 'arrays' ? '['.repeat(Number(depth)) + ']'.repeat(Number(depth)) : `${'{"a":'.repeat(Number(depth))}1${'}'.repeat(Number(depth))}`
+    return kind === 'arrays'
+      ? '['.repeat(Number(depth)) + ']'.repeat(Number(depth))
+      : `${'{"a":'.repeat(Number(depth))}1${'}'.repeat(Number(depth))}`
   })
 }
 

@@ -52,7 +52,23 @@ const ODD_VALUES: readonly unknown[] = [
   { a: { b: { c: {} } } },
 ]
 
-const ODD_NAMES = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'length', 'then', '', ' ', '0', '-1', '\ud800', 'ﬁ', 'a.b[0]', 'origin']
+const ODD_NAMES = [
+  '__proto__',
+  'constructor',
+  'prototype',
+  'toString',
+  'hasOwnProperty',
+  'length',
+  'then',
+  '',
+  ' ',
+  '0',
+  '-1',
+  '\ud800',
+  'ﬁ',
+  'a.b[0]',
+  'origin',
+]
 
 /** Words that choose a variant somewhere; each is wrong nearly everywhere. */
 const TAGS = (
@@ -65,17 +81,57 @@ type Mutation = { readonly weight: number; readonly run: (dice: Dice, body: Body
 const MUTATIONS: readonly Mutation[] = [
   { name: 'wrong value', weight: 30, run: (dice, body) => atRandom(dice, body, () => dice.pick(ODD_VALUES)) },
   { name: 'field gone', weight: 20, run: (dice, body) => replaceAt(body, pathIn(dice, body), GONE) },
-  { name: 'other tag', weight: 14, run: (dice, body) => atRandom(dice, body, () => dice.pick(TAGS), (value, path) => typeof value === 'string' && /^(type|role|mode)$/.test(String(path.at(-1)))) },
-  { name: 'field too many', weight: 12, run: (dice, body) => atRandom(dice, body, (value) => withField(value, dice.pick(ODD_NAMES), dice.pick(ODD_VALUES)), isObject) },
+  {
+    name: 'other tag',
+    weight: 14,
+    run: (dice, body) =>
+      atRandom(
+        dice,
+        body,
+        () => dice.pick(TAGS),
+        (value, path) => typeof value === 'string' && /^(type|role|mode)$/.test(String(path.at(-1))),
+      ),
+  },
+  {
+    name: 'field too many',
+    weight: 12,
+    run: (dice, body) => atRandom(dice, body, (value) => withField(value, dice.pick(ODD_NAMES), dice.pick(ODD_VALUES)), isObject),
+  },
   { name: 'other body’s field', weight: 6, run: (dice, body) => ({ ...body, ...dice.pick(FOREIGN_FIELDS) }) },
   { name: 'list emptied', weight: 6, run: (dice, body) => atRandom(dice, body, () => [], Array.isArray) },
-  { name: 'list doubled', weight: 6, run: (dice, body) => atRandom(dice, body, (value) => (Array.isArray(value) ? [...value, ...value] : value), Array.isArray) },
-  { name: 'list turned', weight: 5, run: (dice, body) => atRandom(dice, body, (value) => (Array.isArray(value) ? value.toReversed() : value), Array.isArray) },
+  {
+    name: 'list doubled',
+    weight: 6,
+    run: (dice, body) => atRandom(dice, body, (value) => (Array.isArray(value) ? [...value, ...value] : value), Array.isArray),
+  },
+  {
+    name: 'list turned',
+    weight: 5,
+    run: (dice, body) => atRandom(dice, body, (value) => (Array.isArray(value) ? value.toReversed() : value), Array.isArray),
+  },
   { name: 'list holding itself', weight: 4, run: (dice, body) => atRandom(dice, body, (value) => [value]) },
   { name: 'value as JSON text', weight: 4, run: (dice, body) => atRandom(dice, body, (value) => JSON.stringify(value)) },
-  { name: 'deep nesting', weight: 4, run: (dice, body) => atRandom(dice, body, () => nested(dice.pick(['arrays', 'objects']), dice.pick([20, 200, 2_000, 20_000, 60_000]))) },
-  { name: 'huge text', weight: 1, run: (dice, body) => atRandom(dice, body, () => dice.pick(['a', 'é', ' ', '\n', '"']).repeat(dice.pick([70_000, 200_000]))) },
-  { name: 'long list', weight: 2, run: (dice, body) => atRandom(dice, body, (value) => Array.from({ length: 300 }, () => value), (value) => JSON.stringify(value).length < 200) },
+  {
+    name: 'deep nesting',
+    weight: 4,
+    run: (dice, body) => atRandom(dice, body, () => nested(dice.pick(['arrays', 'objects']), dice.pick([20, 200, 2_000, 20_000, 60_000]))),
+  },
+  {
+    name: 'huge text',
+    weight: 1,
+    run: (dice, body) => atRandom(dice, body, () => dice.pick(['a', 'é', ' ', '\n', '"']).repeat(dice.pick([70_000, 200_000]))),
+  },
+  {
+    name: 'long list',
+    weight: 2,
+    run: (dice, body) =>
+      atRandom(
+        dice,
+        body,
+        (value) => Array.from({ length: 300 }, () => value),
+        (value) => JSON.stringify(value).length < 200,
+      ),
+  },
   { name: 'field renamed', weight: 5, run: (dice, body) => atRandom(dice, body, (value) => renamed(dice, value), isObject) },
   { name: 'two places swapped', weight: 5, run: swapped },
 ]

@@ -19,10 +19,14 @@ type Given = { readonly dialect: DialectName; readonly path: string }
 
 const METHODS = ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'HEAD', 'PROPFIND', 'QUERY']
 
-export function misrouted(dice: Dice, { path }: Given): Routed {
+export function misrouted(dice: Dice, { dialect, path }: Given): Routed {
   const sound = { method: 'POST', path, prefix: 'own', credential: 'own' } as const
   return dice.weighted<() => Routed>([
-    [4, () => ({ ...sound, method: dice.pick(METHODS), statuses: [404, 405], note: 'wrong method' })],
+    // A GET on a Google path asks after a model, whatever stands behind the last colon.
+    [
+      4,
+      () => ({ ...sound, method: dice.pick(METHODS), statuses: dialect === 'google' ? [404, 405, 200] : [404, 405], note: 'wrong method' }),
+    ],
     [6, () => ({ ...sound, path: mangled(dice, path), statuses: null, note: 'mangled path' })],
     [4, () => ({ ...sound, path: dice.pick(NEAR_MISSES), statuses: [404], note: 'no such route' })],
     [3, () => ({ ...sound, credential: 'none', statuses: [401], note: 'no key' })],
