@@ -23,8 +23,8 @@ export type ReplicaChange =
   | { readonly ok: true }
   | {
       readonly ok: false
-      /** `taken`: its id or its URL is another's; `unknown`: no such id; `part`: of another id; `full`: as many as there may be. */
-      readonly error: 'taken' | 'unknown' | 'part' | 'full' | 'closed'
+      /** `invalid`: no such server can be; `taken`: its id or its URL is another's; `unknown`: no such id; `part`: of another id; `full`: as many as there may be. */
+      readonly error: 'invalid' | 'taken' | 'unknown' | 'part' | 'full' | 'closed'
       readonly detail: string
     }
 

@@ -39,7 +39,7 @@ export type ControlApiOptions = {
 }
 
 /** Changes what gateways serve from; null when that gateway does not answer. */
-export type ReplicaControl = {
+type ReplicaControl = {
   /** `sharers`: among how many gateways the cap is divided. */
   add(gateway: GatewayId, replica: ReplicaSpec, sharers: number): Promise<ReplicaChange | null>
   remove(gateway: GatewayId, replica: ReplicaId): Promise<ReplicaChange | null>

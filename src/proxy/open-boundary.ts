@@ -73,6 +73,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     engineOf: ({ engine }) => ENGINES[engine],
     limits: settings.replica,
     routerReadMs: settings.routerReadMs,
+    report,
   })
   for (const config of options.replicas) {
     const added = replicas.add(config)
@@ -248,8 +249,16 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         sink.destroy()
       }
     },
-    addReplica: (config) => replicas.add(config),
-    removeReplica: (id) => replicas.remove(id),
+    addReplica(config) {
+      const change = replicas.add(config)
+      if (change.ok) report('replica-added', { replica: config.id, url: config.url })
+      return change
+    },
+    removeReplica(id) {
+      const change = replicas.remove(id)
+      if (change.ok) report('replica-removed', { replica: id })
+      return change
+    },
     replicas: () => replicas.views(),
     async close() {
       isClosed = true

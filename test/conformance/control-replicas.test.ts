@@ -34,6 +34,7 @@ function spawnGateway(kernel: Kernel, gateway: GatewayId): { readonly address: A
     engineOf: () => vllm,
     limits: LIMITS,
     routerReadMs: ROUTER_READ_MS,
+    report: () => {},
     transport: (url) => ({
       async send({ path, body }) {
         if (url.includes('dead')) return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }

@@ -15,7 +15,7 @@ import type { ReplicaLimits } from '../../src/proxy/pool/state.ts'
 import { completionBody } from './proxy-fixture.ts'
 
 /** What stands at one URL; changed while it runs. */
-export type Host = {
+type Host = {
   isUp: boolean
   /** Takes requests and answers none. */
   hangs: boolean
@@ -44,6 +44,8 @@ export type Replicas = {
   readonly set: ReplicaSet
   /** Whether any replica serves, each time that changed. */
   readonly serving: readonly boolean[]
+  /** What a router's list has changed. */
+  readonly reports: readonly string[]
   host(url: string): Host
   /** An engine unless told otherwise. */
   add(id: string, url: string, config?: Partial<ReplicaConfig>): ReplicaChange
@@ -65,6 +67,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
   const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
   const hosts = new Map<string, Host>()
   const serving: boolean[] = []
+  const reports: string[] = []
 
   function host(url: string): Host {
     const known = hosts.get(url)
@@ -116,6 +119,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
     engineOf: () => vllm,
     limits,
     routerReadMs: ROUTER_READ_MS,
+    report: (event, { worker }) => reports.push(`${event} ${worker}`),
   })
   const settle = (): Promise<void> => world.advance(0)
   async function views(): Promise<readonly ReplicaView[]> {
@@ -131,6 +135,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
     pool,
     set,
     serving,
+    reports,
     host,
     add: (id, url, config = {}) => set.add({ id: replicaId(id), url, engine: 'vllm', ...config }),
     remove: (id) => set.remove(replicaId(id)),

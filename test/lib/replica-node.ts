@@ -8,7 +8,7 @@ import { vi } from 'vitest'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import { type Finished, root, runPolar, type Serving, startServing } from './polar-process.ts'
 
-export type Result = {
+type Result = {
   readonly session_id: string
   readonly trajectory: { readonly traces: readonly { readonly response_ids: readonly number[]; readonly loss_mask: readonly number[] }[] }
 }
@@ -22,7 +22,7 @@ export type Row = {
 }
 
 /** A server as the control API shows it. */
-export type ReplicaRow = {
+type ReplicaRow = {
   readonly id: string
   readonly url: string
   readonly role: string

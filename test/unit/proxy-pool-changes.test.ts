@@ -127,6 +127,14 @@ describe('a replica that is added', () => {
     expect(await replicas.states()).toEqual(before)
   })
 
+  it.each([
+    ['nowhere', {}],
+    ['http://h', { ranks: 0 }],
+  ])('is refused when it cannot be: %s %j', (url, config) => {
+    replicas = openReplicas()
+    expect(replicas.add('a', url, config)).toMatchObject({ ok: false, error: 'invalid' })
+  })
+
   it('is refused beyond the most a gateway may have, and when the gateway stops', async () => {
     replicas = openReplicas()
     const added = Array.from({ length: 65 }, (_, index) => replicas.add(`r${index}`, `http://r${index}`))

@@ -54,6 +54,14 @@ describe('the workers of a router', () => {
     opened.host('http://router').lists = described('http://a', 'http://b', 'http://c')
     await opened.world.advance(ROUTER_READ_MS.every)
     expect(await opened.states()).toEqual(['router up', 'router/b up', 'router/c up', 'router/a up'])
+    const [joined, left] = ['worker-joined', 'worker-left']
+    expect(opened.reports).toEqual([
+      `${joined} http://a`,
+      `${joined} http://b`,
+      `${joined} http://c`,
+      `${left} http://a`,
+      `${joined} http://a`,
+    ])
   })
 
   it('stay when one list lacks them', async () => {

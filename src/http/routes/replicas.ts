@@ -111,6 +111,8 @@ async function removeFrom(
 function refuseChange(reply: FastifyReply, gateway: GatewayId, change: Extract<ReplicaChange, { ok: false }>): FastifyReply {
   const detail = `${gateway}: ${change.detail}`
   switch (change.error) {
+    case 'invalid':
+      return refuse(reply, 'bad-request', detail)
     case 'unknown':
       return refuse(reply, 'replica-unknown', detail)
     case 'taken':

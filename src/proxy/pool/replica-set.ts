@@ -22,6 +22,8 @@ export type ReplicaSetOptions = {
   readonly limits: ReplicaLimits
   /** How often a router is asked for its workers, and how long it may take to answer. */
   readonly routerReadMs: { readonly every: number; readonly deadline: number }
+  /** Told what nobody asked for: workers that a router has and has no more. */
+  readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
 }
 
 export type ReplicaSet = {
@@ -87,8 +89,14 @@ export function openReplicaSet(options: ReplicaSetOptions): ReplicaSet {
         id,
         everyMs: routerReadMs.every,
         read: () => readWithin(connection, stop.signal, (list) => ownWorkers(entry, list)),
-        onJoined: (worker) => joinMember(entry, worker, workerId(id, worker), 1),
-        onLeft: (worker) => leaveMember(entry, workerKey(worker)),
+        onJoined(worker) {
+          options.report('worker-joined', { router: id, worker: workerKey(worker) })
+          joinMember(entry, worker, workerId(id, worker), 1)
+        },
+        onLeft(worker) {
+          options.report('worker-left', { router: id, worker: workerKey(worker) })
+          leaveMember(entry, workerKey(worker))
+        },
       }),
     )
     return { address, connection, stop }
@@ -142,6 +150,8 @@ export function openReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     add(config) {
       const { id, url, ranks, router = false } = config
       if (isClosed) return { ok: false, error: 'closed', detail: 'the gateway is stopping' }
+      if (!URL.canParse(url)) return { ok: false, error: 'invalid', detail: `${url} is no URL` }
+      if (ranks !== undefined && ranks < 1) return { ok: false, error: 'invalid', detail: `${ranks} ranks are none` }
       if (entries.has(id)) return { ok: false, error: 'taken', detail: `there is a replica ${id} already` }
       const holder = holderOf({ url, rank: null }, null)
       if (holder !== null) return { ok: false, error: 'taken', detail: `${url} is replica ${holder.config.id} already` }
