@@ -28,6 +28,7 @@ export type Expectation =
 
 export type Plan = {
   readonly index: number
+  readonly tier: 'train' | 'eval'
   readonly dialect: DialectName
   readonly kind: Kind
   /** What is odd about it, for people. */
@@ -82,6 +83,7 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
   const isRefusable = request.refusable.length > 0
   const base: Plan = {
     index: context.index,
+    tier: context.tier,
     dialect,
     kind,
     note: request.refusable.join(' '),
@@ -147,7 +149,9 @@ function withCount(base: Plan, path: string, body: Body): Plan {
 }
 
 function withOddHead(base: Plan, head: OddHead): Plan {
-  const plan: Plan = { ...base, head, note: head.note, method: head.method ?? 'POST' }
+  // Whoever says that it closes, or does not say that it stays, asks one thing only.
+  const behaviour: Behaviour = base.behaviour.type === 'pipelines' ? { type: 'reads' } : base.behaviour
+  const plan: Plan = { ...base, head, note: head.note, method: head.method ?? 'POST', behaviour }
   if (head.statuses === null) return plan
   // What is no request at all cannot be cut or repeated in interesting ways.
   return {

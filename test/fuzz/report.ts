@@ -8,7 +8,7 @@ const COLUMNS: readonly Column[] = ['answered', 'refused', 'engine fault', 'cut 
 const MAX_PROBLEMS = 40
 
 export function describeRun(report: RunReport, seed: number): string {
-  const { results, problems, generations, memoryBytes, blockedMs, seconds } = report
+  const { results, problems, smallest, generations, memoryBytes, blockedMs, seconds } = report
   const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`
   const lines = [
     ...table('dialect, kind', results, ({ plan }) => `${plan.dialect} ${plan.kind}`),
@@ -26,6 +26,7 @@ export function describeRun(report: RunReport, seed: number): string {
       const where = index !== null ? `request ${index} (--seed ${seed} --only ${index})` : session !== null ? `session ${session}` : 'run'
       return `PROBLEM ${where}: ${problem}`
     }),
+    ...[...smallest].map(([index, form]) => `SMALLEST of request ${index}: ${form.slice(0, 4_000)}`),
     problems.length === 0 ? `seed ${seed}: nothing broke` : `seed ${seed}: ${problems.length} problems`,
   ]
   return lines.join('\n')

@@ -1,7 +1,8 @@
 // A run: sessions in a few lanes against one node, a look at the node's memory between, and everything at rest at the end.
 import type { GatewayFacts } from './node/gateway.ts'
 import { type FuzzNode, openNode } from './node/node.ts'
-import { type PlayedSession, playSession, REQUESTS_PER_SESSION, type Result } from './session.ts'
+import { type PlayedSession, playSession, REQUESTS_PER_SESSION, type Result, type SessionOrder } from './session.ts'
+import { shrink } from './shrink.ts'
 
 export type RunOptions = {
   readonly requests: number
@@ -22,6 +23,8 @@ export type RunReport = {
   readonly results: readonly Result[]
   readonly generations: number
   readonly problems: readonly Problem[]
+  /** Of the first problems that a request alone can show, by its index. */
+  readonly smallest: ReadonlyMap<number, string>
   /** After the first tenth of the sessions, and after the last. */
   readonly memoryBytes: { readonly early: number; readonly late: number }
   readonly blockedMs: GatewayFacts['blockedMs']
@@ -32,6 +35,8 @@ const LANES = 6
 /** A leak of a few kilobytes a request shows over thousands; what caches hold at their fullest does not count. */
 const MEMORY_MULTIPLE = 1.5
 const MEMORY_SLACK_BYTES = 8 * 2 ** 20
+/** Shrinking costs hundreds of requests, and most problems of a run are one. */
+const MAX_SHRUNK = 3
 const OTHER_SESSION = 'fuzz-other'
 const OTHER_SEED = 999_999_937
 
@@ -57,6 +62,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
     const rest = await playAll(node, orders.slice(tenth))
     const played = [...first, ...rest]
     const problems = [...played.flatMap(problemsOf), ...(await strayCalls(node))]
+    const smallest = await shrinkFirst(node, other, problems, played)
     await node.gateway.close(OTHER_SESSION)
     const late = await Promise.race([node.gateway.facts(), node.died])
     problems.push(...atRest(late), ...grown(early, late, rest.length > 0))
@@ -65,6 +71,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       results: played.flatMap(({ results }) => results),
       generations: played.reduce((sum, { generations }) => sum + generations, 0),
       problems,
+      smallest,
       memoryBytes: { early: early.memoryBytes, late: late.memoryBytes },
       blockedMs: {
         longest: Math.max(early.blockedMs.longest, late.blockedMs.longest),
@@ -78,7 +85,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
   }
 }
 
-async function playAll(node: FuzzNode, orders: readonly Parameters<typeof playSession>[0][]): Promise<readonly PlayedSession[]> {
+async function playAll(node: FuzzNode, orders: readonly SessionOrder[]): Promise<readonly PlayedSession[]> {
   const queue = [...orders]
   const played: PlayedSession[] = []
   const lane = async (): Promise<void> => {
@@ -89,9 +96,29 @@ async function playAll(node: FuzzNode, orders: readonly Parameters<typeof playSe
   return played.sort((a, b) => a.session - b.session)
 }
 
+async function shrinkFirst(
+  node: FuzzNode,
+  other: SessionOrder['other'],
+  problems: readonly Problem[],
+  played: readonly PlayedSession[],
+): Promise<ReadonlyMap<number, string>> {
+  const smallest = new Map<number, string>()
+  for (const { index, problem } of problems) {
+    const plan = played.flatMap(({ results }) => results).find((result) => result.plan.index === index)?.plan
+    if (plan === undefined || smallest.size >= MAX_SHRUNK) continue
+    const json = await shrink(node, other, plan, problem)
+    if (json !== null) smallest.set(plan.index, `${plan.method} ${plan.path}${plan.query} (${plan.tier}) ${json}`)
+  }
+  return smallest
+}
+
 function problemsOf({ session, results, problems }: PlayedSession): readonly Problem[] {
   const ofRequests = results.flatMap(({ plan, problem }) => (problem === null ? [] : [{ index: plan.index, session, problem }]))
-  return [...ofRequests, ...problems.map((problem) => ({ index: null, session, problem }))]
+  const ofBooks = problems.map((problem) => {
+    const index = /^request (\d+): /.exec(problem)?.[1]
+    return { index: index === undefined ? null : Number(index), session, problem }
+  })
+  return [...ofRequests, ...ofBooks]
 }
 
 const ofTheRun = (problem: string): Problem => ({ index: null, session: null, problem })
