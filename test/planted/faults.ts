@@ -1,6 +1,7 @@
 // The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
+import { ENGINE_FAULTS } from './faults/engines.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
@@ -17,6 +18,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
   ...TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...ENGINE_FAULTS,
   ...REPLICA_FAULTS,
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,

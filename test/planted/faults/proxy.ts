@@ -244,14 +244,14 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'captured ids and logprobs are not compared in length',
-    file: 'src/proxy/engines/completion.ts',
+    file: 'src/proxy/engines/tokens.ts',
     find: 'if (logprobs.length !== sampledIds.length) {',
     replace: 'if (logprobs === undefined) {',
     suites: ['test/unit/proxy-engines.test.ts'],
   },
   {
     name: 'a logprob that is NaN is accepted from an engine',
-    file: 'src/proxy/engines/completion.ts',
+    file: 'src/proxy/engines/tokens.ts',
     find: "typeof logprob !== 'number' || !Number.isFinite(logprob) || logprob > 0",
     replace: "typeof logprob === 'number' && logprob > 0",
     suites: ['test/unit/proxy-engines.test.ts'],
