@@ -18,14 +18,14 @@ function answered(reply: EngineReply) {
   return reply
 }
 
-describe('vLLM tokens', () => {
+describe('CP-05 vLLM tokens', () => {
   it('that agree are taken by position', () => {
     const { tokens, answer } = answered(vllm.read(respond(completionBody())))
     expect(tokens).toEqual({ promptIds: [11, 12], sampledIds: [21, 22, 23], logprobs: [-0.5, -0.25, -0.125], error: null })
     expect(answer.usage).toEqual({ promptTokens: 2, completionTokens: 3, cachedTokens: null, reasoningTokens: null })
   })
 
-  it('count markers and thinking, not the visible text', () => {
+  it('CP-07 count markers and thinking, not the visible text', () => {
     const message = {
       role: 'assistant',
       reasoning: 'R',
@@ -50,6 +50,7 @@ describe('vLLM tokens', () => {
     { given: 'nothing sampled', completion: { ids: [], logprobs: [], usage: {} }, code: 'sampled-empty', sampled: 0 },
     { given: 'fewer logprobs', completion: { logprobs: [-1, -1] }, code: 'lengths-differ', sampled: 3 },
     { given: 'more logprobs', completion: { logprobs: [-1, -1, -1, -1] }, code: 'lengths-differ', sampled: 3 },
+    // CP-04: a parser that swallowed tokens of a call.
     { given: 'ids lost on the way', completion: { ids: [1, 2], logprobs: [-1, -1] }, code: 'lengths-differ', sampled: 2 },
     { given: 'a prompt that was cut', completion: { promptIds: [11] }, code: 'lengths-differ', sampled: 3 },
     { given: 'no logprobs', completion: { logprobs: null }, code: 'logprobs-missing', sampled: 3 },
@@ -72,7 +73,7 @@ describe('vLLM tokens', () => {
   })
 })
 
-describe('an ending', () => {
+describe('CP-02 an ending', () => {
   it.each([
     ['stop', 'stop'],
     ['length', 'length'],
