@@ -63,6 +63,10 @@ describe('a plain answer', () => {
     })
   })
 
+  it('repeats no metadata that is no text', () => {
+    expect(plainOf(TURN, { metadata: { a: 'b', c: 0, d: null, e: ['f'] } }).metadata).toEqual({ a: 'b' })
+  })
+
   it('repeats what the request asked for, and the usage as it was', () => {
     const asked = {
       max_output_tokens: 9,

@@ -158,7 +158,7 @@ function echoOf(body: JsonObject): JsonObject {
   const orNull = (value: unknown): unknown => value ?? null
   return {
     max_output_tokens: orNull(body.max_output_tokens),
-    metadata: isObject(body.metadata) ? body.metadata : {},
+    metadata: isObject(body.metadata) ? textsOf(body.metadata) : {},
     parallel_tool_calls: body.parallel_tool_calls ?? true,
     previous_response_id: orNull(body.previous_response_id),
     reasoning: { effort: orNull(reasoning.effort), summary: orNull(reasoning.summary) },
@@ -166,4 +166,9 @@ function echoOf(body: JsonObject): JsonObject {
     tool_choice: body.tool_choice ?? 'auto',
     top_p: orNull(body.top_p),
   }
+}
+
+/** The vendor's type knows texts alone; it means nothing here, so what is none is no reason to refuse. */
+function textsOf(metadata: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(metadata).filter(([, value]) => typeof value === 'string'))
 }
