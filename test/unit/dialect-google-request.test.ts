@@ -279,6 +279,10 @@ describe('tools', () => {
       { type: 'OBJECT', additionalProperties: false },
       { type: 'object', additionalProperties: false },
     ],
+    [
+      { type: 'OBJECT', example: { a: { type: 'STRING' } }, description: '12', minProperties: 'many', properties: 'none' },
+      { type: 'object', example: { a: { type: 'STRING' } }, description: '12', minProperties: 'many', properties: 'none' },
+    ],
     [{}, { type: 'object', properties: {} }],
   ])('have types lowered only where they are types: %j', (parameters, schema) => {
     for (const field of ['parameters', 'parametersJsonSchema', 'parameters_json_schema']) {
@@ -337,8 +341,12 @@ describe('tools', () => {
 
   it('keep a note of a choice among several that no engine knows', () => {
     const three = [{ functionDeclarations: [{ name: 'a' }, { name: 'b' }, { name: 'c' }] }]
-    for (const mode of ['ANY', 'AUTO']) {
-      const call = accepted({ tools: three, toolConfig: { functionCallingConfig: { mode, allowedFunctionNames: ['a', 'b'] } } })
+    for (const [mode, allowedFunctionNames] of [
+      ['ANY', ['a', 'b']],
+      ['AUTO', ['a', 'b']],
+      ['VALIDATED', ['a']],
+    ]) {
+      const call = accepted({ tools: three, toolConfig: { functionCallingConfig: { mode, allowedFunctionNames } } })
       expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'toolConfig.functionCallingConfig.allowedFunctionNames' }])
     }
   })
