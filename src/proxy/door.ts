@@ -1,6 +1,6 @@
 // One session at the boundary: which of its turns run, who waits for them, and what is left when it is sealed.
 import { createHash } from 'node:crypto'
-import type { CallRecord, Delivery } from '../contract/call.ts'
+import type { CallRecord, Delivery, DialectName } from '../contract/call.ts'
 import { type CallId, callHex, callId } from '../contract/ids.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
@@ -9,7 +9,7 @@ import type { DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
 import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
 import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
-import type { Dialect } from './dialects/dialect.ts'
+import type { ReplyForm } from './dialects/dialect.ts'
 import { type Failure, failure } from './failure.ts'
 import { type Generated, type GenerationHost, generate, neverGenerated } from './generation.ts'
 import type { Recall } from './recall.ts'
@@ -31,13 +31,21 @@ export type DoorHost = GenerationHost & {
   readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
 }
 
+/** A request as its dialect read it. */
+type AskedCall = {
+  readonly dialect: DialectName
+  readonly normalised: NormalisedCall
+  /** A call of the answer, as this client gives it back. */
+  readonly echo: ReplyForm['echo']
+}
+
 type Attached = { readonly ok: true; readonly turn: Turn } | { readonly ok: false; readonly failure: Failure }
 
 export type Door = {
   readonly options: DoorOptions
   isOpen(): boolean
   /** Starts the turn, or adopts the one a client left. Synchronous: nothing of the session moves between question and answer. */
-  attach(dialect: Dialect, normalised: NormalisedCall): Attached
+  attach(asked: AskedCall): Attached
   /** The same conversation as a call would send it, with what this session's answers said put back. */
   restoreCountable(countable: Countable): Countable
   /** The client of this turn has gone, with this much of its answer. */
@@ -114,14 +122,14 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     work.add(settled)
   }
 
-  function start(dialect: Dialect, normalised: NormalisedCall, digest: string, ticket: Ticket): Turn {
+  function start({ dialect, normalised, echo }: AskedCall, digest: string, ticket: Ticket): Turn {
     const call = callId(kernel.random.hex(16))
     const [effect] = apply({ type: 'arrived', call, digest })
     const { messages, diagnostics } = recall.restore(normalised.request.messages, normalised.request.tools)
     const opened: OpenedCall = {
       id: call,
       sequence: calls,
-      dialect: dialect.name,
+      dialect,
       digest,
       retryOf: effect?.type === 'start' ? effect.retryOf : null,
       normalised: {
@@ -135,18 +143,20 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     calls += 1
     options.notify({ type: 'call-opened', call, sequence: opened.sequence })
     const abort = new AbortController()
-    const outcome = complete(opened, ticket, abort.signal)
+    const outcome = complete(opened, echo, ticket, abort.signal)
     const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), outcome }
     running.set(call, { turn, abort, linger: null })
     keep(outcome)
     return turn
   }
 
-  async function complete(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<TurnOutcome> {
+  async function complete(opened: OpenedCall, echo: ReplyForm['echo'], ticket: Ticket, signal: AbortSignal): Promise<TurnOutcome> {
     const generated = await generateAdmitted(opened, ticket, signal)
     const { end } = generated
     const record = capture.record(opened, end)
-    const answer = generated.ok ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message) } : null
+    const answer = generated.ok
+      ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message, echo) }
+      : null
     options.notify({
       type: 'call-closed',
       call: record.id,
@@ -222,12 +232,12 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   return {
     options,
     isOpen: () => phase === 'open',
-    attach(dialect, given) {
+    attach(asked) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
-      const whole = continued(given)
+      const whole = continued(asked.normalised)
       if (!whole.ok) return whole
       const { normalised } = whole
-      const digest = digestOf(dialect, normalised)
+      const digest = digestOf(asked.dialect, normalised)
       if (isAwaited(dedupe, digest)) {
         const [effect] = apply({ type: 'arrived', call: callId(''), digest })
         const adopted = effect === undefined ? undefined : running.get(effect.call)
@@ -238,7 +248,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       }
       const ticket = host.admission.enter(options.session)
       if (ticket === null) return { ok: false, failure: OVERLOADED }
-      return { ok: true, turn: start(dialect, normalised, digest, ticket) }
+      return { ok: true, turn: start({ ...asked, normalised }, digest, ticket) }
     },
     restoreCountable(countable) {
       if (countable.kind === 'text') return countable
@@ -302,8 +312,8 @@ const OVERLOADED = failure('overloaded', 'too many model calls at once; try agai
 const GATEWAY_ERROR = failure('gateway-error', 'the gateway failed to serve this call')
 
 /** Of what the model will see, not of how the client wants it told: a stream repeated as a plain request is the same turn. */
-function digestOf(dialect: Dialect, normalised: NormalisedCall): string {
+function digestOf(dialect: DialectName, normalised: NormalisedCall): string {
   return createHash('sha256')
-    .update(JSON.stringify([dialect.name, normalised.modelRequested, normalised.request]))
+    .update(JSON.stringify([dialect, normalised.modelRequested, normalised.request]))
     .digest('hex')
 }

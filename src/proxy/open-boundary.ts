@@ -152,7 +152,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const { tier, pins } = door.options
     const request = dialect.read(read.body, { tier, pins, url: route.url })
     if (!request.ok) return refuse(dialect, request.failure, sink)
-    const attached = door.attach(dialect, request.call)
+    const attached = door.attach({ dialect: dialect.name, normalised: request.call, echo: request.reply.echo })
     if (!attached.ok) return refuse(dialect, attached.failure, sink)
     const exchange: Exchange = {
       kernel,

@@ -8,8 +8,11 @@ import { difference, fingerprint, isSameCall, isSameReasoning, isSpellingOf } fr
 type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
 
 export type Recall = {
-  /** Keeps the answer, and gives it as the client is told it: with call ids that every dialect takes and that are unique in the session. */
-  remember(call: string, message: AnswerMessage): AnswerMessage
+  /**
+   * Keeps the answer, and gives it as the client is told it: with call ids that every dialect takes and that are unique in the session.
+   * `echo` is the call as the client's dialect gives it back.
+   */
+  remember(call: string, message: AnswerMessage, echo: (call: ToolCall) => ToolCall): AnswerMessage
   /**
    * Puts back what an answer said, ids of calls and of their results included; what the client changed stays as it wrote it.
    * `tools` are those of the same request: a client fills in their defaults.
@@ -21,6 +24,8 @@ type Answer = {
   readonly message: AnswerMessage
   /** By position, the ids that the client was told for its calls. */
   readonly toldIds: readonly string[]
+  /** By call of the message, what a client that changed nothing gives back. */
+  readonly echoes: ReadonlyMap<ToolCall, ToolCall>
   readonly key: string
 }
 
@@ -73,11 +78,12 @@ export function openRecall(newId: () => string): Recall {
   }
 
   return {
-    remember(call, message) {
+    remember(call, message, echo) {
       const calls = message.tool_calls ?? []
-      const key = fingerprint(message)
+      const echoes = new Map(calls.map((each) => [each, echo(each)]))
+      const key = fingerprint({ ...message, tool_calls: [...echoes.values()] })
       const toldIds: string[] = []
-      const answer: Answer = { message, toldIds, key }
+      const answer: Answer = { message, toldIds, echoes, key }
       for (const each of calls) {
         const id = tell(each.id)
         toldIds.push(id)
@@ -92,8 +98,8 @@ export function openRecall(newId: () => string): Recall {
     },
 
     restore(messages, tools) {
-      const isReworded = (given: ToolCall, returned: ToolCall): boolean =>
-        isSameCall(given, returned) || isRewordedCall(given, returned, tools ?? [])
+      const same = sameCall(null)
+      const reworded = sameCall(tools ?? [])
       const diagnostics: Diagnostic[] = []
       const seen = new Map<string, number>()
       /** How the calls of this conversation are named here, by the client's names. */
@@ -116,8 +122,8 @@ export function openRecall(newId: () => string): Recall {
         const place = `messages[${index}]`
         // Only of an answer that is known to be this one may it be said what the client made of it.
         const answer =
-          known.find((each) => isSpellingOf(message, each.message, isReworded)) ??
-          possible.find((each) => isSpellingOf(message, each.message))
+          known.find((each) => isSpellingOf(message, each.message, reworded(each))) ??
+          possible.find((each) => isSpellingOf(message, each.message, same(each)))
         if (answer !== undefined) {
           for (const [position, call] of (own.tool_calls ?? []).entries()) {
             ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
@@ -127,8 +133,8 @@ export function openRecall(newId: () => string): Recall {
         }
         const [changed] = [...known, ...possible]
         if (changed === undefined) return own
-        note('history-changed', `${place}: ${difference(own, changed.message)}`)
-        return withOwnCalls(own, ids, isReworded)
+        note('history-changed', `${place}: ${difference(own, changed.message, reworded(changed))}`)
+        return withOwnCalls(own, ids, reworded)
       })
       return { messages: restored, diagnostics }
     },
@@ -138,17 +144,26 @@ export function openRecall(newId: () => string): Recall {
   function withOwnCalls(
     message: AssistantMessage,
     ids: Map<string, string>,
-    isSame: (given: ToolCall, returned: ToolCall) => boolean,
+    isSameOf: (answer: Answer) => (given: ToolCall, returned: ToolCall) => boolean,
   ): AssistantMessage {
     if (message.tool_calls === undefined) return message
     const calls = message.tool_calls.map((call) => {
-      const known = told.get(call.id)?.call
+      const known = told.get(call.id)
       if (known === undefined) return call
-      ids.set(call.id, known.id)
-      return isSame(known, call) ? known : { ...call, id: known.id }
+      ids.set(call.id, known.call.id)
+      return isSameOf(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
     })
     return { ...message, tool_calls: calls }
   }
+}
+
+/** Whether a call of the answer came back unchanged; with `tools`, also whether an agent cleaned it up. */
+function sameCall(tools: readonly Tool[] | null): (answer: Answer) => (given: ToolCall, returned: ToolCall) => boolean {
+  return ({ echoes }) =>
+    (given, returned) =>
+      isSameCall(given, returned) ||
+      isSameCall(echoes.get(given) ?? given, returned) ||
+      (tools !== null && isRewordedCall(given, returned, tools))
 }
 
 function byReasoning(alike: readonly Answer[], reasoning: string | undefined): Answer | undefined {

@@ -1,7 +1,7 @@
 // When two assistant messages say the same thing in different spellings, and in what they differ when they do not.
 import { createHash } from 'node:crypto'
 import type { AnswerMessage, AssistantMessage, ContentPart, ToolCall } from './chat.ts'
-import { canonicalText, isObject, parseJsonText, parseObject } from './json.ts'
+import { canonicalText, parseJsonText, parseObject } from './json.ts'
 
 /** Equal for all spellings of one answer: ids and reasoning do not count, nor how text and arguments are written. Different answers may share one. */
 export function fingerprint(message: AssistantMessage): string {
@@ -11,16 +11,25 @@ export function fingerprint(message: AssistantMessage): string {
     .digest('base64')
 }
 
+/** Whether a call of the answer came back as this one. */
 type SameCall = (given: ToolCall, returned: ToolCall) => boolean
 
 /** True when a client that was told `answer` may have returned it as `returned` without changing anything. */
-export function isSpellingOf(returned: AssistantMessage, answer: AnswerMessage, isSame: SameCall = isSameCall): boolean {
+export function isSpellingOf(returned: AssistantMessage, answer: AnswerMessage, isSame: SameCall): boolean {
   if (visibleText(returned.content) !== visibleText(answer.content)) return false
-  const [kept, given] = [returned.tool_calls ?? [], answer.tool_calls ?? []]
-  if (kept.length !== given.length || !given.every((call, index) => isSameAt(kept[index], call, isSame))) return false
+  if (!haveSameCalls(returned, answer, isSame)) return false
   // Clients drop reasoning, or show only a part of what its signature stands for; other reasoning is their own.
   if (returned.origin !== undefined || returned.reasoning_content === undefined) return true
   return isSameReasoning(answer.reasoning_content, returned.reasoning_content)
+}
+
+function haveSameCalls(returned: AssistantMessage, answer: AnswerMessage, isSame: SameCall): boolean {
+  const [kept, given] = [returned.tool_calls ?? [], answer.tool_calls ?? []]
+  if (kept.length !== given.length) return false
+  return given.every((call, index) => {
+    const other = kept[index]
+    return other !== undefined && isSame(call, other)
+  })
 }
 
 /** Clients trim it, and some that were told it in pieces return the last piece alone. */
@@ -28,51 +37,26 @@ export function isSameReasoning(given: string | undefined, returned: string): bo
   return given?.trim().endsWith(returned.trim()) === true
 }
 
-function isSameAt(returned: ToolCall | undefined, given: ToolCall, isSame: SameCall): boolean {
-  return returned !== undefined && isSame(given, returned)
-}
-
+/** Equal for argument texts that mean the same value to a client that parsed and printed them. */
 export function isSameCall(given: ToolCall, returned: ToolCall): boolean {
   if (given.function.name !== returned.function.name) return false
   const [was, is] = [given.function.arguments, returned.function.arguments]
-  if (was === is) return true
-  const parsed = parse(was)
-  if (canonicalText(parsed) === canonicalText(parse(is))) return true
-  // A dialect whose arguments are an object tells an empty one where the text is none.
-  if (!isObject(parsed) && argumentsObject(is) === '{}' && isObject(parse(is))) return true
-  const freeform = freeformInput(is)
-  return freeform !== null && freeform === bareText(was)
+  return was === is || canonicalText(parse(was)) === canonicalText(parse(is))
 }
 
 /** What of an answer the client changed, for people: the builder's drift classes say what that did to the tokens. */
-export function difference(returned: AssistantMessage, answer: AnswerMessage): string {
+export function difference(returned: AssistantMessage, answer: AnswerMessage, isSame: SameCall): string {
   const found: string[] = []
   const [was, is] = [visibleText(answer.content), visibleText(returned.content)]
   if (was !== is) found.push(was.trim() === is.trim() ? 'white space of the text' : 'text')
   const [given, kept] = [answer.tool_calls ?? [], returned.tool_calls ?? []]
   if (given.length !== kept.length) found.push(`${given.length} tool calls became ${kept.length}`)
   else if (given.some((call, index) => call.function.name !== kept[index]?.function.name)) found.push('tool name')
-  else if (!given.every((call, index) => isSameAt(kept[index], call, isSameCall))) found.push('tool arguments')
+  else if (!haveSameCalls(returned, answer, isSame)) found.push('tool arguments')
   if (returned.reasoning_content !== undefined && !isSameReasoning(answer.reasoning_content ?? '', returned.reasoning_content)) {
     found.push('reasoning')
   }
   return found.join(', ')
-}
-
-/** The one text of a freeform tool's call, whatever shape the model gave it: `{"input": text}`, another single text, or the text alone. */
-export function bareText(argumentsText: string): string {
-  const parsed = parse(argumentsText)
-  if (!isObject(parsed)) return typeof parsed === 'string' ? parsed : argumentsText
-  const { input } = parsed
-  if (typeof input === 'string') return input
-  const [only, ...others] = Object.values(parsed)
-  return typeof only === 'string' && others.length === 0 ? only : argumentsText
-}
-
-/** The text of a returned freeform call, which is always written as `{"input": text}`. */
-function freeformInput(argumentsText: string): string | null {
-  const parsed = parse(argumentsText)
-  return isObject(parsed) && Object.keys(parsed).length === 1 && typeof parsed.input === 'string' ? parsed.input : null
 }
 
 /** The same for null, an empty text, one of nothing but white space (Claude Code drops it beside a call), and a text in parts. */

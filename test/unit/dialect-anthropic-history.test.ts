@@ -285,7 +285,7 @@ describe('what came back restores what was sampled', () => {
     const read = anthropic.read({ model: 'm', messages: [user] }, context('train'))
     if (!read.ok) throw new Error(read.failure.message)
     const answer = {
-      message: recall.remember(CALL, given),
+      message: recall.remember(CALL, given, read.reply.echo),
       finishReason: 'stop' as const,
       usage: { promptTokens: 1, completionTokens: 1, cachedTokens: null, reasoningTokens: null },
       stopSequence: null,

@@ -1,5 +1,6 @@
 // Google's contents as history: turns, reasoning, ids that clients lose, results they repeat, and the answers that come back byte for byte.
 import { describe, expect, it } from 'vitest'
+import { echoedObject } from '../../src/proxy/dialects/arguments.ts'
 import { google } from '../../src/proxy/dialects/google/dialect.ts'
 import { signatureOf } from '../../src/proxy/dialects/signature.ts'
 import { openRecall } from '../../src/proxy/recall.ts'
@@ -390,7 +391,7 @@ describe('an answer of the session', () => {
       reasoning_content: 'R\n',
       tool_calls: [{ id: 'c1', type: 'function' as const, function: { name: 'f', arguments: args } }],
     }
-    const content = tell(recall.remember(CALL_A, message))
+    const content = tell(recall.remember(CALL_A, message, echoedObject))
     const parts: readonly { thought?: boolean; thoughtSignature?: string; functionCall?: { id?: string } }[] = content.parts
     const forms = {
       whole: parts,
@@ -416,7 +417,7 @@ describe('an answer of the session', () => {
   it('TI-12: gives its thoughts back exactly, by the part itself or by the signature alone, and no signature reaches the engine', () => {
     const recall = openRecall(() => 'fresh')
     const message = { role: 'assistant' as const, content: 'T', reasoning_content: 'R\n' }
-    const { parts } = tell(recall.remember(CALL_A, message))
+    const { parts } = tell(recall.remember(CALL_A, message, echoedObject))
     expect(parts).toEqual([
       { text: 'R\n', thought: true },
       { text: 'T', thoughtSignature: expect.stringMatching(/^[A-Za-z0-9+/]+={0,2}$/) },

@@ -18,7 +18,7 @@ describe('an answer that comes back as history', () => {
   it.each(clients)('is put back byte for byte by the session, with $name', ({ keep }) => {
     for (const sample of SAMPLES) {
       const recall = openRecall(() => 'new')
-      const told = { ...sample, message: recall.remember(CALL, sample.message) }
+      const told = { ...sample, message: recall.remember(CALL, sample.message, formOf({ tools: TOOLS }).echo) }
       const { output } = JSON.parse(formOf({ tools: TOOLS }).plain(told, IDENTITY))
       const items = output.map(keep).filter((item: JsonObject | null) => item !== null)
       const read = accepted({ input: [go, ...items, go], tools: TOOLS })
@@ -44,11 +44,31 @@ describe('an answer that comes back as history', () => {
           ...(made.length === 0 ? {} : { tool_calls: made.map(([name, args], index) => call(`c${index}`, args, name)) }),
         })
         const recall = openRecall(() => 'new')
-        recall.remember(CALL, sample.message)
+        recall.remember(CALL, sample.message, formOf({ tools: TOOLS }).echo)
         const { output } = JSON.parse(formOf({ tools: TOOLS }).plain(sample, IDENTITY))
         const { request } = accepted({ input: [go, ...output, go], tools: TOOLS })
         expect(recall.restore(request.messages).messages[1]).toEqual(sample.message)
       }),
     )
+  })
+})
+
+describe('a shell call of any spelling comes back as it was sampled', () => {
+  const shells = [{ type: 'local_shell' }, { type: 'shell' }]
+  it.each([
+    ['local_shell', '{"command":"ls"}'],
+    ['local_shell', '{"command": ["ls"], "note": "x"}'],
+    ['local_shell', '{"command": ["bash", "-lc", "ls"], "timeout_ms": 10}'],
+    ['local_shell', 'ls'],
+    ['shell', '{"commands": "ls"}'],
+    ['shell', '{"commands": ["ls"], "note": "x"}'],
+    ['shell', '[]'],
+  ])('%s %s', (name, args) => {
+    const sample = answer({ content: null, tool_calls: [call('c1', args, name)] })
+    const recall = openRecall(() => 'new')
+    recall.remember(CALL, sample.message, formOf({ tools: shells }).echo)
+    const { output } = JSON.parse(formOf({ tools: shells }).plain(sample, IDENTITY))
+    const { request } = accepted({ input: [go, ...output, go], tools: shells })
+    expect(recall.restore(request.messages).messages[1]).toEqual(sample.message)
   })
 })

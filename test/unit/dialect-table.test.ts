@@ -149,7 +149,7 @@ describe.each(CODECS.map((codec) => [codec.dialect.name, codec] as const))('%s',
       (args) => {
         const recall = openRecall(() => 'fresh')
         const message = answer({ reasoning_content: ' R\n', content: '\n\nT', tool_calls: [toolCall('call_a', args)] }).message
-        const told = recall.remember(identity.id, message)
+        const told = recall.remember(identity.id, message, reply(codec, false).echo)
         const plain = JSON.parse(reply(codec, false).plain({ ...answer({}), message: told }, identity))
         const items = [...codec.items(USER), ...codec.returned(plain), ...codec.items(resultsFor(answer(message)))]
         const { request } = read(codec, codec.request(WITH_TOOLS, items, false), false).call

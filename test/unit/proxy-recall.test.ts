@@ -1,17 +1,18 @@
 // Answers that come back in a client's spelling are put back byte for byte; what the client changed stays changed.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { AnswerMessage, AssistantMessage, ChatMessage } from '../../src/proxy/chat.ts'
+import type { AnswerMessage, AssistantMessage, ChatMessage, ToolCall } from '../../src/proxy/chat.ts'
 import { openRecall } from '../../src/proxy/recall.ts'
 import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const call = (args: string, id = 'c1') => ({ id, type: 'function' as const, function: { name: 'f', arguments: args } })
 const said = (rest: Partial<AnswerMessage>): AnswerMessage => ({ role: 'assistant', content: null, ...rest })
+const unchanged = (each: ToolCall): ToolCall => each
 const user: ChatMessage = { role: 'user', content: 'x' }
 
-function restore(answers: readonly AnswerMessage[], echo: AssistantMessage): ChatMessage | undefined {
+function restore(answers: readonly AnswerMessage[], echo: AssistantMessage, as = unchanged): ChatMessage | undefined {
   const recall = openRecall(newIds())
-  for (const [index, answer] of answers.entries()) recall.remember(`${index}`, answer)
+  for (const [index, answer] of answers.entries()) recall.remember(`${index}`, answer, as)
   return recall.restore([user, echo]).messages[1]
 }
 
@@ -87,7 +88,7 @@ describe('put back whatever the client made of the ids', () => {
     const recall = openRecall(newIds())
     const engineIds = ['functions.Bash:0', 'chatcmpl-tool-1', 'call a/b', 'functions.Bash:0', 'a.b:0', 'a_b_0', 'chatcmpl-tool-1']
     const told = engineIds.map((id, index) => {
-      const message = recall.remember(`${index}`, said({ content: `turn ${index}`, tool_calls: [call('{}', id)] }))
+      const message = recall.remember(`${index}`, said({ content: `turn ${index}`, tool_calls: [call('{}', id)] }), unchanged)
       return message.tool_calls?.[0]?.id ?? ''
     })
     expect(new Set(told).size).toBe(engineIds.length)
@@ -105,8 +106,8 @@ describe('put back whatever the client made of the ids', () => {
   it('answers that say the same are told apart by their ids, and without any by their order', () => {
     const [one, two] = [said({ tool_calls: [call('{ }', 'c1')] }), said({ tool_calls: [call('{}', 'c2')] })]
     const recall = openRecall(newIds())
-    recall.remember('0', one)
-    recall.remember('1', two)
+    recall.remember('0', one, unchanged)
+    recall.remember('1', two, unchanged)
     const echo = (id: string): AssistantMessage => ({ role: 'assistant', content: null, tool_calls: [call('{}', id)] })
     expect(recall.restore([echo('c2'), echo('c1')]).messages).toEqual([two, one])
     expect(recall.restore([echo(''), user, echo('')]).messages).toEqual([one, user, two])
@@ -133,13 +134,14 @@ describe('put back although a dialect could not carry it', () => {
     ['TI-04 a freeform call as bare text', '*** Begin Patch\n'],
   ])('%s', (_given, sampled) => {
     const answer = said({ tool_calls: [call(sampled)] })
-    const echo = { role: 'assistant' as const, content: null, tool_calls: [call(JSON.stringify({ input: '*** Begin Patch\n' }))] }
-    expect(restore([answer], echo)).toEqual(answer)
+    const bare = call(JSON.stringify({ input: '*** Begin Patch\n' }))
+    expect(restore([answer], { role: 'assistant', content: null, tool_calls: [bare] }, () => bare)).toEqual(answer)
+    expect(restore([answer], { role: 'assistant', content: null, tool_calls: [{ ...bare, id: '' }] }, () => bare)).toEqual(answer)
   })
 
   it.each(['{"a": tru', '[1, 2]', '"x"', 'null'])('arguments that are no object, told as an empty one: %s', (sampled) => {
     const answer = said({ tool_calls: [call(sampled)] })
-    expect(restore([answer], { role: 'assistant', content: null, tool_calls: [call('{}', '')] })).toEqual(answer)
+    expect(restore([answer], { role: 'assistant', content: null, tool_calls: [call('{}', '')] }, () => call('{}'))).toEqual(answer)
     const changed = { role: 'assistant' as const, content: null, tool_calls: [call('{"a": fals')] }
     expect(restore([answer], changed)).toEqual(changed)
   })
@@ -148,7 +150,7 @@ describe('put back although a dialect could not carry it', () => {
 describe('in an answer that was changed', () => {
   it('the calls that were not keep their text, and what was changed is named', () => {
     const recall = openRecall(newIds())
-    recall.remember('0', said({ content: 'T', tool_calls: [call('{"a": 1}', 'x.1'), call('{"b": 2}', 'c2')] }))
+    recall.remember('0', said({ content: 'T', tool_calls: [call('{"a": 1}', 'x.1'), call('{"b": 2}', 'c2')] }), unchanged)
     const { messages, diagnostics } = recall.restore([
       { role: 'assistant', content: 'T ', tool_calls: [call('{"a":1}', 'new_0'), call('{"b":3}', 'c2')] },
       { role: 'tool', tool_call_id: 'new_0', content: 'ok' },
@@ -166,7 +168,7 @@ describe('put back although the client cleaned its arguments', () => {
   const tools = [{ type: 'function' as const, function: { name: 'f', parameters: { type: 'object', properties } } }]
   const back = (sampled: string, returned: string, id = 'c1'): boolean => {
     const recall = openRecall(newIds())
-    recall.remember('0', said({ tool_calls: [call(sampled)] }))
+    recall.remember('0', said({ tool_calls: [call(sampled)] }), unchanged)
     const [message] = recall.restore([{ role: 'assistant', content: null, tool_calls: [call(returned, id)] }], tools).messages
     return message?.role === 'assistant' && message.tool_calls?.[0]?.function.arguments === sampled
   }

@@ -1,4 +1,5 @@
 // A call's sampled argument text as the object that some dialects tell: one rule for what is no object, and for numbers.
+import type { ToolCall } from '../chat.ts'
 import { isObject, type JsonObject, parseObject } from '../json.ts'
 
 /**
@@ -9,6 +10,12 @@ export function parsedArguments(text: string): JsonObject {
   if (parseObject(text) === null) return {}
   const value: unknown = JSON.parse(text, exactNumber)
   return isObject(value) ? value : {}
+}
+
+/** A call whose arguments were told as an object; what is none was told as an empty one. */
+export function echoedObject(call: ToolCall): ToolCall {
+  const { name, arguments: text } = call.function
+  return parseObject(text) === null ? { ...call, function: { name, arguments: '{}' } } : call
 }
 
 /** Part of every Node this runs on, and not yet of TypeScript's library. */

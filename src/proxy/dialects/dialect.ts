@@ -1,7 +1,7 @@
 // What a vendor's API is to the boundary: a reader of requests, and the forms in which an answer or a failure is told.
 import type { DialectName } from '../../contract/call.ts'
 import type { SamplingPins } from '../boundary.ts'
-import type { ChatAnswer, Countable, NormalisedCall } from '../chat.ts'
+import type { ChatAnswer, Countable, NormalisedCall, ToolCall } from '../chat.ts'
 import type { Failure } from '../failure.ts'
 import type { JsonObject } from '../json.ts'
 
@@ -39,6 +39,8 @@ export type ReplyForm = {
   readonly streamType: 'text/event-stream; charset=utf-8' | 'application/json'
   plain(answer: ChatAnswer, identity: AnswerIdentity): string
   stream(identity: AnswerIdentity): ReplyStream
+  /** The call as a client that changes nothing gives it back: `read` makes this of what was told. */
+  echo(call: ToolCall): ToolCall
 }
 
 type ReadRequest =

@@ -1,4 +1,5 @@
 // Anthropic Messages as the boundary uses it.
+import { echoedObject } from '../arguments.ts'
 import type { Dialect, ModelEntry } from '../dialect.ts'
 import { writeAnthropicFailure } from './error.ts'
 import { readMessagesCount, readMessagesRequest } from './request.ts'
@@ -18,6 +19,7 @@ export const anthropic: Dialect = {
         streamType: 'text/event-stream; charset=utf-8',
         plain: (answer, identity) => JSON.stringify(messageOf(answer, identity, read.wishes)),
         stream: (identity) => openMessageStream(identity, read.wishes),
+        echo: echoedObject,
       },
     }
   },

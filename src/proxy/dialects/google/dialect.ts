@@ -1,4 +1,5 @@
 // Google's generateContent as the boundary uses it.
+import { echoedObject } from '../arguments.ts'
 import type { Dialect, ModelEntry } from '../dialect.ts'
 import { writeGoogleFailure } from './error.ts'
 import { readCountTokens, readGoogle } from './request.ts'
@@ -20,6 +21,7 @@ export const google: Dialect = {
         streamType: isArray ? 'application/json' : 'text/event-stream; charset=utf-8',
         plain: (answer, identity) => writeGoogle(answer, identity, wishes),
         stream: (identity) => (isArray ? openArrayStream(identity, wishes) : openEventStream(identity, wishes)),
+        echo: echoedObject,
       },
     }
   },

@@ -18,6 +18,7 @@ export const openaiChat: Dialect = {
         streamType: 'text/event-stream; charset=utf-8',
         plain: (answer, identity) => writeChat(answer, identity, read.wishes),
         stream: (identity) => openChatStream(identity, read.wishes),
+        echo: (call) => call,
       },
     }
   },

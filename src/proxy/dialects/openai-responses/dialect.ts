@@ -2,6 +2,7 @@
 import type { Dialect } from '../dialect.ts'
 import { openaiChat } from '../openai-chat/dialect.ts'
 import { readInputTokens, writeInputTokens } from './count.ts'
+import { echoOf } from './echo.ts'
 import { writeResponsesFailure } from './error.ts'
 import { readResponses } from './request.ts'
 import { writeResponse } from './response.ts'
@@ -20,6 +21,7 @@ export const openaiResponses: Dialect = {
         streamType: 'text/event-stream; charset=utf-8',
         plain: (answer, identity) => writeResponse(answer, identity, read.wishes),
         stream: (identity) => openResponsesStream(identity, read.wishes),
+        echo: (call) => echoOf(call, read.wishes.faces),
       },
     }
   },

@@ -6,6 +6,7 @@ import { describe, isObject, type JsonObject } from '../../json.ts'
 import { isAbsent, note, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
 import { signedCall } from '../signature.ts'
 import { contentOf, isContentType, readPart, readParts, readShellOutput, readToolOutput, type ToolOutput, textOf } from './content.ts'
+import { freeformArguments } from './freeform.ts'
 import { callOfItem } from './item-ids.ts'
 import { shellArguments } from './shell.ts'
 import { engineName } from './tool-names.ts'
@@ -70,7 +71,7 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
       return called(nameOf(item, place), argumentsText(item.arguments, `${place}.arguments`))
     case 'custom_tool_call':
       known(CUSTOM_CALL_FIELDS)
-      return called(nameOf(item, place), JSON.stringify({ input: text(item.input, `${place}.input`, true) }))
+      return called(nameOf(item, place), freeformArguments(text(item.input, `${place}.input`, true)))
     case 'shell_call':
     case 'local_shell_call':
       known(ACTION_FIELDS)
