@@ -1,6 +1,6 @@
 // Every adapter against the scripted engine in its shape, over HTTP: the same answer, the engine's own tokens, and honest probes.
 import { afterEach, describe, expect, it } from 'vitest'
-import { type EngineSettings, openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
+import { type AnswersFrom, type EngineSettings, openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import type { ScriptInput } from '../../src/engine/scripted/script.ts'
 import type { AnswerFormat } from '../../src/proxy/answer-text/answer-text.ts'
 import type { ChatMessage, Tool } from '../../src/proxy/chat.ts'
@@ -39,8 +39,11 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close()
 })
 
-async function open(options: EngineSettings): Promise<{ readonly engine: ScriptedEngine; readonly connection: Connection }> {
-  const engine = await openScriptedEngine({ script, ...options })
+async function open(
+  options: EngineSettings,
+  from: AnswersFrom = { script },
+): Promise<{ readonly engine: ScriptedEngine; readonly connection: Connection }> {
+  const engine = await openScriptedEngine({ ...from, ...options })
   const connection = undiciTransport(engine.url, 2 ** 20)
   closing.push(connection.close, engine.close)
   return { engine, connection }
@@ -181,6 +184,11 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
       expect(engine.requests().reduce((sum, { sampledIds }) => sum + sampledIds.length, 0)).toBeLessThanOrEqual(8)
     },
   )
+
+  it.each(['raw', 'processed'] as const)('CP-03 finds that logprobs are %s although every answer is another', async (logprobMode) => {
+    const { connection } = await open({ shape, logprobMode }, { generator: {} })
+    expect(await probe(adapter, connection, '', new AbortController().signal)).toMatchObject({ logprobMode })
+  })
 
   it.each(['missing-prompt-ids', 'missing-token-ids', 'unequal-lengths'] as const)('is found unfit for training with %s', async (fault) => {
     const { connection } = await open({ shape, faults: [{ fault }] })

@@ -26,6 +26,7 @@ function sample(text: string, changes: Partial<SamplingRequest> = {}, finish: An
     parsesTools: true,
     logprobMode: 'raw',
     seed: 's',
+    promptSeed: 'p',
     toolCallPrefix: 'call_',
     ...changes,
   }
@@ -133,6 +134,16 @@ describe('logprobs', () => {
       expect(first).toEqual({ id: token.id, text: token.text, logprob: choice.logprobs[position] })
       expect(new Set([token.id, ...others.map((each) => each.id)]).size).toBe(4)
       expect(others.map((each) => each.logprob)).toEqual(others.map((each) => each.logprob).sort((left, right) => right - left))
+    })
+  })
+
+  it('have alternatives that other answers to the prompt have too, as far apart', () => {
+    const first = (text: string) => sample(text, { topLogprobs: 5, seed: text }).alternatives[0]?.slice(1) ?? []
+    const [one, other] = [first('Hi there.'), first('No.')]
+    const gaps = (list: typeof one) => list.map(({ logprob }) => logprob - (list[0]?.logprob ?? 0))
+    expect(one.map(({ id }) => id)).toEqual(other.map(({ id }) => id))
+    gaps(one).forEach((gap, rank) => {
+      expect(gap).toBeCloseTo(gaps(other)[rank] ?? 0, 4)
     })
   })
 

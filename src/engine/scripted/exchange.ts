@@ -233,6 +233,7 @@ function generate(engine: GeneratingEngine, asked: Asked): { readonly generation
       index,
       logprobMode: engine.logprobMode,
       seed: `${prompt} ${index} ${answer.text}`,
+      promptSeed: prompt,
       toolCallPrefix: `${engine.shape.toolCallPrefix}${serial.toString(16)}`,
     }),
   )

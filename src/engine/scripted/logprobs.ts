@@ -1,7 +1,7 @@
 // The made-up distribution of every position: seeded logprobs of the sampled token and of its alternatives, raw or as sampled.
 import type { GeneratedChoice, SampledToken, TokenAlternative } from '../wire/generation.ts'
 import type { Qwen } from './qwen.ts'
-import { seededNumbers } from './seeded.ts'
+import { seededNumbers, wholeBetween } from './seeded.ts'
 
 export type LogprobRequest = {
   readonly temperature: number
@@ -10,6 +10,8 @@ export type LogprobRequest = {
   /** `raw`: before temperature; `processed`: as sampled. */
   readonly logprobMode: 'raw' | 'processed'
   readonly seed: string
+  /** Words that stand for the prompt alone: whatever is sampled after it, the same tokens could have been. */
+  readonly promptSeed: string
 }
 
 /** Below this a temperature means greedy, and engines report logprobs as at temperature 1. */
@@ -33,7 +35,7 @@ export function drawLogprobs(
   const positions = tokens.map(() => temper(Math.log(1 - next()) * 0.35 + SUREST_LOGPROB, isTempered ? request.temperature : 1))
   return {
     logprobs: positions.map(({ sampled }) => sampled),
-    alternatives: positions.map((position, index) => alternativesOf(qwen, tokens[index], position, request.topLogprobs)),
+    alternatives: positions.map((position, index) => alternativesOf(qwen, tokens, index, position, request)),
   }
 }
 
@@ -52,17 +54,24 @@ function temper(raw: number, temperature: number): Position {
   return { sampled: reported(sampled), other: (rank) => reported(first - (rank - 1) * fall) }
 }
 
-/** The sampled token first, then its neighbours in the vocabulary, the likeliest first. */
+/**
+ * The sampled token first, then others, the likeliest first. Which others they are depends on what stands before and not on
+ * what was sampled: two answers to one prompt agree on how far apart those are.
+ */
 function alternativesOf(
   qwen: Qwen,
-  token: SampledToken | undefined,
+  tokens: readonly SampledToken[],
+  index: number,
   { sampled, other }: Position,
-  count: number,
+  { topLogprobs, promptSeed }: LogprobRequest,
 ): readonly TokenAlternative[] {
-  if (token === undefined) return []
-  return Array.from({ length: count }, (_, rank) => {
-    if (rank === 0) return { id: token.id, text: token.text, logprob: sampled }
-    const id = (token.id + rank) % qwen.vocabularySize
-    return { id, text: qwen.decode([id]), logprob: other(rank) }
-  })
+  const token = tokens[index]
+  if (token === undefined || topLogprobs === 0) return []
+  const first = wholeBetween(seededNumbers(promptSeed, 'others', tokens[index - 1]?.id ?? 'first', index), 0, qwen.vocabularySize - 1)
+  const others: TokenAlternative[] = []
+  for (let rank = 1; others.length < topLogprobs - 1; rank += 1) {
+    const id = (first + rank) % qwen.vocabularySize
+    if (id !== token.id) others.push({ id, text: qwen.decode([id]), logprob: other(rank) })
+  }
+  return [{ id: token.id, text: token.text, logprob: sampled }, ...others]
 }
