@@ -1,7 +1,17 @@
 // Valid Anthropic Messages requests: every content block and tool kind, and the histories clients build from answers.
 import type { Dice } from '../dice.ts'
 import { distinctNames, hexId, imageUrl, jsonObject, modelName, PIXEL, schema, text, textOrEmpty, words } from '../words.ts'
-import { type Body, type Grammar, type Kept, listOf, openRefusable, type Refusable, type Setting, type ValidRequest } from './grammar.ts'
+import {
+  type Body,
+  type Grammar,
+  type Kept,
+  listOf,
+  openRefusable,
+  RARE,
+  type Refusable,
+  type Setting,
+  type ValidRequest,
+} from './grammar.ts'
 
 export const anthropicGrammar: Grammar = {
   dialect: 'anthropic',
@@ -72,9 +82,9 @@ function documentBlock(dice: Dice, refusable: Refusable): Body {
   const source = dice.weighted<() => unknown>([
     [4, () => ({ type: 'text', media_type: 'text/plain', data: text(dice) })],
     [3, () => ({ type: 'content', content: dice.pick([text(dice), [textBlock(dice), imageBlock(dice)]]) })],
-    [1, () => refusable.because('document-base64', { type: 'base64', media_type: 'application/pdf', data: PIXEL })],
-    [1, () => refusable.because('document-url', { type: 'url', url: 'https://documents.example/a.pdf' })],
-    [1, () => refusable.because('document-file', { type: 'file', file_id: 'file_1' })],
+    [RARE, () => refusable.because('document-base64', { type: 'base64', media_type: 'application/pdf', data: PIXEL })],
+    [RARE, () => refusable.because('document-url', { type: 'url', url: 'https://documents.example/a.pdf' })],
+    [RARE, () => refusable.because('document-file', { type: 'file', file_id: 'file_1' })],
   ])()
   return { type: 'document', source, ...dice.maybe(0.4, 'title', () => words(dice)), ...dice.maybe(0.2, 'context', () => text(dice)) }
 }
@@ -89,7 +99,7 @@ function userBlock(dice: Dice, refusable: Refusable): Body {
     [3, () => imageBlock(dice)],
     [2, () => documentBlock(dice, refusable)],
     [1, () => searchResult(dice)],
-    [1, () => refusable.because('container-upload', { type: 'container_upload', file_id: 'file_1' })],
+    [RARE, () => refusable.because('container-upload', { type: 'container_upload', file_id: 'file_1' })],
   ])()
 }
 

@@ -1,7 +1,17 @@
 // Valid Google generateContent requests: every part and tool kind, models in the path, and the histories clients build from answers.
 import type { Dice } from '../dice.ts'
 import { distinctNames, hexId, jsonObject, PIXEL, schema, text, textOrEmpty, words } from '../words.ts'
-import { type Body, type Grammar, type Kept, listOf, openRefusable, type Refusable, type Setting, type ValidRequest } from './grammar.ts'
+import {
+  type Body,
+  type Grammar,
+  type Kept,
+  listOf,
+  openRefusable,
+  RARE,
+  type Refusable,
+  type Setting,
+  type ValidRequest,
+} from './grammar.ts'
 
 export const googleGrammar: Grammar = {
   dialect: 'google',
@@ -60,8 +70,8 @@ function userPart(dice: Dice, refusable: Refusable): Body {
     [12, () => ({ text: textOrEmpty(dice) })],
     [2, () => ({ inlineData: { mimeType: 'image/png', data: PIXEL } })],
     [1, () => ({ fileData: { mimeType: 'image/png', fileUri: 'https://images.example/a.png' } })],
-    [1, () => refusable.because('inline-document', { inlineData: { mimeType: 'application/pdf', data: PIXEL } })],
-    [1, () => refusable.because('file-document', { fileData: { mimeType: 'video/mp4', fileUri: 'https://videos.example/a' } })],
+    [RARE, () => refusable.because('inline-document', { inlineData: { mimeType: 'application/pdf', data: PIXEL } })],
+    [RARE, () => refusable.because('file-document', { fileData: { mimeType: 'video/mp4', fileUri: 'https://videos.example/a' } })],
   ])()
 }
 

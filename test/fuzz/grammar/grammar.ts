@@ -42,6 +42,9 @@ export type Grammar = {
   count(dice: Dice, setting: Setting): { readonly path: string; readonly body: Body }
 }
 
+/** How often a part is drawn that may be refused: a history has dozens, and one is enough to refuse it all. */
+export const RARE = 0.15
+
 /** Collects what makes a request refusable while it is written. */
 export type Refusable = { readonly reasons: string[]; because<T>(reason: string, value: T): T }
 

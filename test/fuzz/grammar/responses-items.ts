@@ -1,7 +1,7 @@
 // The input items of the Responses API: content parts, every kind of call with its output, and the items that only a service understands.
 import type { Dice } from '../dice.ts'
 import { argumentsText, hexId, imageUrl, PIXEL, text, textOrEmpty, words } from '../words.ts'
-import type { Body, Refusable } from './grammar.ts'
+import { type Body, RARE, type Refusable } from './grammar.ts'
 
 export function inputPart(dice: Dice, refusable: Refusable): Body {
   return dice.weighted<() => Body>([
@@ -16,10 +16,10 @@ export function inputPart(dice: Dice, refusable: Refusable): Body {
     ],
     [1, () => ({ type: 'text', text: text(dice) })],
     [
-      1,
+      RARE,
       () => refusable.because('input_file', { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PIXEL}` }),
     ],
-    [1, () => refusable.because('input_image_file', { type: 'input_image', file_id: 'file_1', detail: 'auto' })],
+    [RARE, () => refusable.because('input_image_file', { type: 'input_image', file_id: 'file_1', detail: 'auto' })],
   ])()
 }
 
@@ -119,7 +119,7 @@ export function callItems(dice: Dice, refusable: Refusable): readonly Body[] {
 function serviceItems(dice: Dice, refusable: Refusable): readonly Body[] {
   const call = hexId(dice, 'call_')
   // A service that keeps nothing cannot do what these ask for.
-  if (dice.chance(0.1)) return [refusable.because('kept-item', dice.pick(KEPT_ITEMS))]
+  if (dice.chance(0.06)) return [refusable.because('kept-item', dice.pick(KEPT_ITEMS))]
   return dice.pick<readonly Body[]>([
     [{ type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: words(dice) } }],
     [{ type: 'file_search_call', id: 'fs_1', status: 'completed', queries: [words(dice)], results: null }],
