@@ -19,8 +19,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a sealed session is still served',
     file: 'src/proxy/door.ts',
-    find: "    isOpen: () => phase === 'open',\n    attach(dialect, normalised) {\n      if (phase !== 'open') return",
-    replace: "    isOpen: () => true,\n    attach(dialect, normalised) {\n      if (phase === 'closed') return",
+    find: "    isOpen: () => phase === 'open',\n    attach(asked) {\n      if (phase !== 'open') return",
+    replace: "    isOpen: () => true,\n    attach(asked) {\n      if (phase === 'closed') return",
     suites: ['test/unit/proxy-turns.test.ts'],
   },
   {
@@ -61,8 +61,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'one session adopts the answer of another',
     file: 'src/proxy/open-boundary.ts',
-    find: 'const door = openDoor(host, ',
-    replace: 'const door = [...doors.values()][0] ?? openDoor(host, ',
+    find: 'const door = openDoor(',
+    replace: 'const door = [...doors.values()][0] ?? openDoor(',
     suites: ['test/unit/proxy-turns.test.ts'],
     tests: 'of two sessions',
   },
@@ -92,8 +92,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     file: 'src/proxy/exchange.ts',
     find: `    const outcome = await Promise.race([turn.outcome, client.gone])
     if (outcome === GONE) return 'no'
-    if (!outcome.ok) return answerFailure(exchange.dialect, outcome.failure, sink)
-    sink.head(200, JSON_HEADERS)
+    if (!outcome.ok) return answerFailure(exchange, turn, outcome.failure, sink)
+    sink.head(200, { ...JSON_HEADERS, ...requestId(exchange, turn) })
 `,
     replace: `    sink.head(200, JSON_HEADERS)
     const outcome = await Promise.race([turn.outcome, client.gone])
@@ -224,8 +224,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unchanged calls of a changed answer are sent in the client’s spelling',
     file: 'src/proxy/recall.ts',
-    find: 'return isSame(known, call) ? known : { ...call, id: known.id }',
-    replace: 'return { ...call, id: known.id }',
+    find: 'return isSameOf(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }',
+    replace: 'return { ...call, id: known.call.id }',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {
@@ -238,8 +238,15 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a clean-up is seen in calls that nobody named',
     file: 'src/proxy/recall.ts',
-    find: 'possible.find((each) => isSpellingOf(message, each.message))',
-    replace: '[...answers.values()].find((each) => isSpellingOf(message, each.message, isReworded))',
+    find: 'possible.find((each) => isSpellingOf(message, each.message, same(each)))',
+    replace: '[...answers.values()].find((each) => isSpellingOf(message, each.message, reworded(each)))',
+    suites: ['test/unit/proxy-recall.test.ts'],
+  },
+  {
+    name: 'an answer is not known by what its dialect makes of it',
+    file: 'src/proxy/recall.ts',
+    find: 'isSameCall(echoes.get(given) ?? given, returned)',
+    replace: 'false',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {
