@@ -1,5 +1,5 @@
 // Compressed request bodies as SDKs and proxies send them: undone in all dialects, refused in the caller's terms, bounded in size (TI-07).
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import type { Driver, Endpoint } from './drivers/driver.ts'
 import { describeEveryDialect } from './every-dialect.ts'
@@ -17,7 +17,22 @@ const PACKS: readonly { readonly coding: string; readonly pack: Pack }[] = [
 ]
 const COMPRESSING = PACKS.filter(({ coding }) => coding !== 'identity')
 const LIMIT_BYTES = 2 ** 20
-const BOMB_BYTES = 256 * 2 ** 20
+const BOMB_BYTES = 128 * 2 ** 20
+/** Kilobytes each, made at the least effort: all dialects are sent the same. */
+const BOMBS: { readonly [coding: string]: (zeros: Uint8Array) => Uint8Array } = {
+  gzip: (zeros) => gzipSync(zeros, { level: 1 }),
+  deflate: (zeros) => deflateSync(zeros, { level: 1 }),
+  br: (zeros) => brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  zstd: zstdCompressSync,
+}
+const bombs = new Map<string, Uint8Array>()
+
+function bombOf(coding: string): Uint8Array {
+  const known = bombs.get(coding) ?? BOMBS[coding]?.(Buffer.alloc(BOMB_BYTES))
+  if (known === undefined) throw new Error(`no bomb in ${coding}`)
+  bombs.set(coding, known)
+  return known
+}
 
 /** The SDK's fetch, with the body packed on its way out. */
 function packed(endpoint: Endpoint, coding: string, pack: Pack): Endpoint {
@@ -60,10 +75,10 @@ describeEveryDialect((driver) => {
     },
   )
 
-  it.for(COMPRESSING)('TI-07 refuses a bomb in $coding with 413, in bounded memory', async ({ coding, pack }, { onTestFinished }) => {
+  it.for(COMPRESSING)('TI-07 refuses a bomb in $coding with 413, in bounded memory', async ({ coding }, { onTestFinished }) => {
     const opened = await openGateway({ settings: { maxBodyBytes: LIMIT_BYTES } })
     onTestFinished(opened.close)
-    const bomb = pack(Buffer.alloc(BOMB_BYTES))
+    const bomb = bombOf(coding)
     expect(bomb.byteLength).toBeLessThan(LIMIT_BYTES)
     const peakBefore = process.resourceUsage().maxRSS
     const error = await refusal(
@@ -71,7 +86,7 @@ describeEveryDialect((driver) => {
       packed(opened.endpoint, coding, () => bomb),
     )
     expectRefused(driver, error, 413)
-    expect((process.resourceUsage().maxRSS - peakBefore) * 1_024).toBeLessThan(BOMB_BYTES / 4)
+    expect((process.resourceUsage().maxRSS - peakBefore) * 1_024).toBeLessThan(BOMB_BYTES / 2)
     expect(opened.asked()).toEqual([])
   })
 
