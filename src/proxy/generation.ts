@@ -14,6 +14,7 @@ import type { Lease, Pool } from './pool/pool.ts'
 import { freed, type Prepared, prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
+import { withSoundArguments } from './sound-arguments.ts'
 
 export type GenerationHost = {
   readonly kernel: Kernel
@@ -52,6 +53,8 @@ export async function generate(
   let { parameters } = request
   /** The budget that fits the context, once it is known that the wanted one does not. */
   let fittingMaxTokens: number | null = null
+  /** An engine has refused the conversation as it is, and calls in it may be why. */
+  let needsSoundArguments = false
   let breaks = 0
   let aborts = 0
   let tried: PoolReplica | null = null
@@ -98,7 +101,9 @@ export async function generate(
     logprobMode = lease.logprobMode
     const profile = host.profileOf(model)
     prepared = prepare(request, profile)
-    const { messages, tools } = prepared.request
+    const { tools } = prepared.request
+    const sound = needsSoundArguments ? withSoundArguments(prepared.request.messages) : null
+    const messages = sound?.messages ?? prepared.request.messages
     parameters = { ...prepared.request.parameters, ...(fittingMaxTokens === null ? {} : { max_tokens: fittingMaxTokens }) }
     const reply = await sendWithin(host, lease, signal, async (send) => {
       const fits = fittingMaxTokens === null ? await fittingBudget(lease, profile.maxModelLen, prepared.request, send) : null
@@ -167,6 +172,12 @@ export async function generate(
       case 'rejected': {
         if (reply.fittingMaxTokens !== null && fittingMaxTokens === null && typeof parameters.max_tokens === 'number') {
           clamp(reply.fittingMaxTokens)
+          continue
+        }
+        const mended = needsSoundArguments || reply.reason === 'context-overflow' ? null : withSoundArguments(prepared.request.messages)
+        if (mended !== null && (reply.status === 400 || reply.status === 500)) {
+          needsSoundArguments = true
+          diagnostics.push({ code: 'arguments-replaced', detail: `${mended.replaced} calls in history: ${reply.message.slice(0, 200)}` })
           continue
         }
         return fail(rejection(reply))
