@@ -357,6 +357,7 @@ describe('refused in the terms of the caller', () => {
     { body: { contents: undefined }, param: 'contents' },
     { body: { contents: [] }, param: 'contents' },
     { body: { contents: 7 }, param: 'contents' },
+    { body: { contents: [{ parts: { a: 1 } }] }, param: 'contents' },
     { body: { contents: [7] }, param: 'contents[0]' },
     { body: { contents: [{ role: 'user' }] }, param: 'contents[0].parts' },
     { body: { contents: [{ role: 'assistant', parts: [{ text: 'x' }] }] }, param: 'contents[0].role' },

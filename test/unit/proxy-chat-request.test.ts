@@ -158,6 +158,8 @@ describe('refused in the terms of the caller', () => {
     { body: { temperature: '0.5' }, param: 'temperature' },
     { body: { max_tokens: 0 }, param: 'max_tokens' },
     { body: { max_tokens: 1.5 }, param: 'max_tokens' },
+    { body: { max_completion_tokens: [] }, param: 'max_completion_tokens' },
+    { body: { max_completion_tokens: 0 }, param: 'max_completion_tokens' },
     { body: { stop: [1] }, param: 'stop' },
     { body: { tools: {} }, param: 'tools' },
     { body: { tools: [{ type: 'function' }] }, param: 'tools[0].function' },
@@ -172,6 +174,13 @@ describe('refused in the terms of the caller', () => {
     expect(result.failure.message.startsWith(`${param}`)).toBe(true)
     const told = openaiChat.failure(result.failure)
     expect([told.status, JSON.parse(told.body)]).toMatchObject([400, { error: { type: 'invalid_request_error', param } }])
+  })
+
+  it('quotes no more of a long body than a reader needs', () => {
+    const result = read({ messages: [{ role: 'x'.repeat(100_000), content: '' }] })
+    if (result.ok) throw new Error('accepted')
+    expect(result.failure.message).toMatch(/^messages\[0\]\.role: expected /)
+    expect(result.failure.message.length).toBeLessThan(500)
   })
 
   it('never throws, whatever JSON comes', async () => {

@@ -22,8 +22,12 @@ export function reading<T extends object>(read: () => T): ({ readonly ok: true }
   }
 }
 
+/** A refusal may quote what stands there, and that may be all of a long body. */
+const MAX_PROBLEM_CHARS = 400
+
 export function refuse(param: string, problem: string): never {
-  throw new Refusal(failure('invalid-request', `${param}: ${problem}`, { param }))
+  const told = problem.length > MAX_PROBLEM_CHARS ? `${problem.slice(0, MAX_PROBLEM_CHARS)}…` : problem
+  throw new Refusal(failure('invalid-request', `${param}: ${told}`, { param }))
 }
 
 /** The value, or a refusal that names the place and what stands there. */

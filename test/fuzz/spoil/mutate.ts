@@ -80,7 +80,7 @@ type Mutation = { readonly weight: number; readonly run: (dice: Dice, body: Body
 
 const MUTATIONS: readonly Mutation[] = [
   { name: 'wrong value', weight: 30, run: (dice, body) => atRandom(dice, body, () => dice.pick(ODD_VALUES)) },
-  { name: 'field gone', weight: 20, run: (dice, body) => replaceAt(body, pathIn(dice, body), GONE) },
+  { name: 'field gone', weight: 20, run: (dice, body) => atRandom(dice, body, () => GONE) },
   {
     name: 'other tag',
     weight: 14,

@@ -28,6 +28,8 @@ export function readGoogle(body: JsonObject, context: ReadContext): ReadGoogle {
   return reading(() => {
     const { call, wishes, unpaired } = normalise(fieldsOf(body, ''), context)
     if (unpaired !== null) refuse(unpaired, 'no functionCall of the turn before has this id or name')
+    // Parts that say nothing are passed over; an engine must be told something.
+    if (call.request.messages.length === 0) refuse('contents', 'no part of them says anything')
     return { call, wishes }
   })
 }

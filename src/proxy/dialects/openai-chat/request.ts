@@ -5,7 +5,7 @@ import type { Failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
 import { constrained, isParameter, readParameters } from '../../parameters.ts'
 import type { ReadContext, ReadCount } from '../dialect.ts'
-import { modelName, noteDropped, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
+import { isAbsent, modelName, note, noteDropped, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
 import { mergeLeadingSystem } from '../system-messages.ts'
 
 export type ChatWishes = { readonly includeUsage: boolean; readonly logprobs: boolean }
@@ -34,13 +34,13 @@ function normalise(body: JsonObject, context: ReadContext): { readonly call: Nor
     if (body[legacy] !== undefined && body[legacy] !== null) refuse(legacy, 'is the retired form; use tools and tool_choice')
   }
   const tools = readTools(body.tools, diagnostics)
-  const source = { ...body, max_tokens: body.max_tokens ?? body.max_completion_tokens }
+  const source = { ...body, max_tokens: body.max_tokens ?? readMaxCompletionTokens(body) }
   const read = readParameters(source, context.tier, context.pins)
   if (!read.ok) throw new Refusal(read.failure)
   const maxTokens = source.max_tokens
   for (const name of Object.keys(body)) {
     if (!SILENT.has(name) && !isParameter(name) && !name.startsWith('_proxy_')) {
-      diagnostics.push({ code: 'field-dropped', detail: name.slice(0, 64) })
+      note('field-dropped', name, diagnostics)
     }
   }
   const call: NormalisedCall = {
@@ -61,6 +61,15 @@ function normalise(body: JsonObject, context: ReadContext): { readonly call: Nor
   }
 }
 
+/** The newer name of `max_tokens`, checked under its own. */
+function readMaxCompletionTokens({ max_completion_tokens: value }: JsonObject): number | null {
+  if (isAbsent(value)) return null
+  if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
+    return refuse('max_completion_tokens', `expected an integer, got ${describe(value)}`)
+  }
+  return value < 1 ? refuse('max_completion_tokens', 'must be at least 1') : value
+}
+
 function wantsUsage(value: unknown): boolean {
   if (value === undefined || value === null) return false
   if (!isObject(value)) refuse('stream_options', `expected an object, got ${describe(value)}`)
@@ -77,7 +86,7 @@ function readTools(value: unknown, diagnostics: Diagnostic[]): readonly Tool[] |
     const { type } = tool
     if (type !== 'function') {
       if (typeof type !== 'string') refuse(`${place}.type`, `expected a string, got ${describe(type)}`)
-      diagnostics.push({ code: 'tool-dropped', detail: `${place}: no engine here runs tools of type ${type.slice(0, 64)}` })
+      note('tool-dropped', `${place}: no engine here runs tools of type ${type}`, diagnostics)
       continue
     }
     const definition = tool.function
