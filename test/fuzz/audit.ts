@@ -4,7 +4,7 @@ import type { CallRecord } from '../../src/contract/call.ts'
 import { callHex } from '../../src/contract/ids.ts'
 import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
-import { isObject } from '../../src/proxy/json.ts'
+import { isObject, parseObject } from '../../src/proxy/json.ts'
 import { type ReadCall, readCalls } from '../../src/tokens/reader.ts'
 import type { Plan } from './plan.ts'
 import type { Folded } from './shapes.ts'
@@ -58,21 +58,23 @@ function auditGenerations({ sealed, engineRequests }: Books): readonly string[] 
   }
   const tokens = readCalls(sealed.tokens)
   for (const [index, call] of sealed.calls.entries()) {
-    const texts = call.promptMessages.map((at) => sealed.messages[at] ?? '')
-    groupOf(JSON.stringify(texts)).calls.push({ call, tokens: tokens[index] })
+    const messages = call.promptMessages.map((at): unknown => JSON.parse(sealed.messages[at] ?? 'null'))
+    groupOf(keyOf(messages)).calls.push({ call, tokens: tokens[index] })
   }
-  for (const request of engineRequests) groupOf(keyOf(request)).requests.push(request)
+  for (const request of engineRequests) groupOf(keyOf(isObject(request.body) ? request.body.messages : null)).requests.push(request)
   return [...groups.values()].flatMap(auditGroup)
 }
 
-function keyOf({ body }: EngineRequest): string {
-  const messages: unknown = isObject(body) ? body.messages : null
-  return JSON.stringify(Array.isArray(messages) ? messages.map((message) => JSON.stringify(message)) : null)
+/** The messages as text. An engine that refused calls whose arguments do not parse is shown empty ones: such arguments do not count. */
+function keyOf(messages: unknown): string {
+  return JSON.stringify(messages, (name, value: unknown) =>
+    name === 'arguments' && typeof value === 'string' && value !== '' && parseObject(value) === null ? '{}' : value,
+  )
 }
 
 function auditGroup({ calls, requests }: Group): readonly string[] {
   const named = calls.map(({ call }) => `${call.id} ${call.status}`).join(', ')
-  if (calls.length === 0) return [`${requests.length} generations without a record`]
+  if (calls.length === 0) return [`${requests.length} generations without a record: ${JSON.stringify(requests[0]?.body).slice(0, 500)}`]
   const ranges = calls.map(({ call }) => sendsOf(call))
   const fewest = ranges.reduce((sum, [low]) => sum + low, 0)
   const most = ranges.reduce((sum, [, high]) => sum + high, 0)
@@ -99,7 +101,7 @@ function auditGroup({ calls, requests }: Group): readonly string[] {
 
 /** Between how many and how many generations the record accounts for. */
 function sendsOf({ status, diagnostics }: CallRecord): readonly [number, number] {
-  const repeats = diagnostics.filter(({ code }) => code === 'generation-aborted' || code === 'replica-unreachable').length
+  const repeats = diagnostics.filter(({ code }) => /^(?:generation-aborted|replica-unreachable|arguments-replaced)$/.test(code)).length
   // A budget is cut before it is sent, or after the engine refused it.
   const clamps = diagnostics.filter(({ code }) => code === 'max-tokens-clamped').length
   switch (status) {
