@@ -269,6 +269,12 @@ describe('a search for tools that the client makes', () => {
     })
   })
 
+  it('keeps the digits of its arguments, and tells what is no object as it was written', () => {
+    const tell = (text: string) => formOf({ tools: [TOOLS[5]] }).plain(answer({ tool_calls: [call('c', text, 'tool_search')] }), IDENTITY)
+    expect(tell('{"limit": 1.0, "id": 12345678901234567890}')).toContain('"arguments":{"limit":1.0,"id":12345678901234567890}')
+    expect(tell('mail')).toContain('"arguments":"mail"')
+  })
+
   it('brings its tools into the list, and the model is told their names', () => {
     const read = accepted({ input: history, tools: [TOOLS[0]] })
     expect(read.request.tools?.map((tool) => tool.function.name)).toEqual(['f', 'mail__send'])

@@ -71,8 +71,8 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'arguments that are no object stream as they are',
     file: `${DIALECT}/response.ts`,
-    find: "inputText: input === null ? '{}' : text,",
-    replace: 'inputText: text,',
+    find: 'inputText: objectText(text) }',
+    replace: 'inputText: text }',
     suites: ['test/unit/dialect-anthropic-reply.test.ts'],
   },
   {

@@ -1,7 +1,8 @@
 // The pivot → one Anthropic message: thinking, text and tool calls as blocks, built once for both forms of the answer.
 import type { Usage } from '../../../contract/call.ts'
 import type { ChatAnswer, ToolCall } from '../../chat.ts'
-import { type JsonObject, parseObject } from '../../json.ts'
+import type { JsonObject } from '../../json.ts'
+import { exactObject, objectText } from '../arguments.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 
@@ -58,12 +59,8 @@ export function blocksOf({ message }: ChatAnswer, identity: AnswerIdentity): rea
 }
 
 function toolUse({ id, function: { name, arguments: text } }: ToolCall): ToldBlock {
-  const input = parseObject(text)
-  return {
-    block: { type: 'tool_use', id, name, input: input ?? {}, caller: { type: 'direct' } },
-    // What a client cannot parse to an object would end differently in a stream than in a plain answer.
-    inputText: input === null ? '{}' : text,
-  }
+  const input = exactObject(text) ?? {}
+  return { block: { type: 'tool_use', id, name, input, caller: { type: 'direct' } }, inputText: objectText(text) }
 }
 
 /** The reason follows what the message holds: a call is never told as `end_turn`, and `tool_use` never without a call. */

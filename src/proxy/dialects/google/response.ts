@@ -2,7 +2,7 @@
 import type { FinishReason, Usage } from '../../../contract/call.ts'
 import type { ChatAnswer } from '../../chat.ts'
 import { isObject } from '../../json.ts'
-import { parsedArguments } from '../arguments.ts'
+import { exactObject } from '../arguments.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 import type { GoogleWishes } from './generation.ts'
@@ -45,7 +45,7 @@ export function partsOf(
     ...(wishes.thoughts ? cut(reasoning).map((text) => ({ text, thought: true })) : []),
     ...shown.map((text) => ({ text, ...signed(calls.length === 0) })),
     ...calls.map(({ id, function: { name, arguments: args } }, index) => ({
-      functionCall: { id, name, args: parsedArguments(args) },
+      functionCall: { id, name, args: exactObject(args) ?? {} },
       ...signed(index === 0),
     })),
   ]

@@ -1,7 +1,7 @@
 // The pivot's answer → output items: reasoning, message, calls, each in the form in which its tool was declared.
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer, ToolCall } from '../../chat.ts'
-import { parseObject } from '../../json.ts'
+import { exactObject } from '../arguments.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 import { bareText } from './freeform.ts'
@@ -107,7 +107,8 @@ function writeCall(call: ToolCall, face: Face | undefined, status: ItemStatus, o
         type: 'tool_search_call',
         ...rest,
         execution: 'client',
-        arguments: searchArguments(argumentsText),
+        // An object, as the client's own schema has it; what is none is given as it was written.
+        arguments: exactObject(argumentsText) ?? argumentsText,
       }
     default:
       return unreachable(known)
@@ -116,9 +117,4 @@ function writeCall(call: ToolCall, face: Face | undefined, status: ItemStatus, o
 
 function named({ name, namespace }: { readonly name: string; readonly namespace: string | null }): Named {
   return namespace === null ? { name } : { name, namespace }
-}
-
-/** An object, as the client's own schema has it; what is none is given as it was written. */
-function searchArguments(text: string): unknown {
-  return parseObject(text) ?? text
 }
