@@ -10,8 +10,9 @@ import type { Capture, OpenedCall } from './capture.ts'
 import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
 import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { ReplyForm } from './dialects/dialect.ts'
+import { type Generated, openEnding } from './ending.ts'
 import { type Failure, failure } from './failure.ts'
-import { type Generated, type GenerationHost, generate, neverGenerated } from './generation.ts'
+import { type GenerationHost, generate } from './generation.ts'
 import type { Recall } from './recall.ts'
 
 export type TurnOutcome = { readonly ok: true; readonly answer: ChatAnswer } | { readonly ok: false; readonly failure: Failure }
@@ -178,13 +179,13 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
 
   async function generateAdmitted(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
     const { request } = opened.normalised
+    const neverBegun = (reason: Failure): Generated => openEnding(host, request.parameters).neverBegun(reason)
     try {
       const held = await admit(ticket, signal)
-      if (held !== null) return neverGenerated(host, held, request.parameters)
-      return await generate(host, options.session, options.tier, request, signal)
+      return held === null ? await generate(host, options.session, options.tier, request, signal) : neverBegun(held)
     } catch (error) {
       host.report('boundary-fault', { session: options.session, call: opened.id, error: String(error) })
-      return neverGenerated(host, GATEWAY_ERROR, request.parameters)
+      return neverBegun(GATEWAY_ERROR)
     } finally {
       ticket.leave()
     }

@@ -1,43 +1,21 @@
-// One generation from an admitted call to its end: place, engine, repeats, and what the engine said.
-import type { Diagnostic, EngineKind } from '../contract/call.ts'
-import type { ReplicaId, SessionId } from '../contract/ids.ts'
+// One generation from an admitted call to its end: place, send, and again while what the engine said has a remedy.
+import type { SessionId } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { unreachable } from '../kernel/unreachable.ts'
-import type { CallEnd } from './capture.ts'
-import { type ChatAnswer, type ChatRequest, withToolCallIds } from './chat.ts'
-import type { CapturedTokens, EngineReply, Send } from './engines/engine.ts'
-import type { LogprobMode } from './engines/logprob-mode.ts'
-import { type Failure, type FailureCode, failure } from './failure.ts'
-import type { JsonObject } from './json.ts'
-import type { PoolReplica } from './pool/member.ts'
+import type { ChatRequest } from './chat.ts'
+import { type Ending, type EndingOptions, type Generated, openEnding } from './ending.ts'
+import type { EngineOutcome, Send } from './engines/engine.ts'
 import type { Lease, Pool } from './pool/pool.ts'
-import { freed, type Prepared, prepare } from './profiles/preparation.ts'
+import { prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
+import { judge, type Lessons, learnBudget, type Sent } from './verdict.ts'
 
-export type GenerationHost = {
-  readonly kernel: Kernel
+export type GenerationHost = EndingOptions & {
   readonly pool: Pool
-  readonly model: string
   readonly profileOf: ProfileOf
-  /** Stands on the record of a call that reached no engine. */
-  readonly engineKind: EngineKind
   readonly settings: BoundarySettings
 }
-
-export type Generated =
-  | { readonly ok: true; readonly answer: ChatAnswer; readonly end: CallEnd }
-  | { readonly ok: false; readonly failure: Failure; readonly end: CallEnd }
-
-/** Failures for which the engine is to blame, not the request. */
-const UPSTREAM: ReadonlySet<FailureCode> = new Set([
-  'engine-failed',
-  'engine-unreachable',
-  'engine-aborted',
-  'engine-timeout',
-  'overloaded',
-])
 
 export async function generate(
   host: GenerationHost,
@@ -47,178 +25,48 @@ export async function generate(
   signal: AbortSignal,
 ): Promise<Generated> {
   const { kernel, pool, settings } = host
-  const avoid = new Set<ReplicaId>()
-  const diagnostics: Diagnostic[] = []
-  let prepared: Prepared = { request, diagnostics: [] }
-  let { parameters } = request
-  /** The budget that fits the context, once it is known that the wanted one does not. */
-  let fittingMaxTokens: number | null = null
-  /** An engine has refused the conversation as it is, and calls in it may be why. */
-  let needsSoundArguments = false
-  let breaks = 0
-  let aborts = 0
-  let tried: PoolReplica | null = null
-  let model = host.model
-  let logprobMode: LogprobMode = 'unknown'
-
-  const fail = (reason: Failure, given: Particulars = {}): Generated => ({
-    ok: false,
-    failure: reason,
-    end: {
-      ...ending(tried, given),
-      status: given.status ?? (reason.code === 'cancelled' ? 'cancelled' : 'failed'),
-      httpStatus: reason.status,
-      message: null,
-      usage: null,
-      error: reason.message,
-      isUpstreamFailure: UPSTREAM.has(reason.code),
-    },
-  })
-  const ending = (replica: PoolReplica | null, given: Particulars) => ({
-    finishReason: given.finishReason ?? null,
-    replica: replica?.id ?? null,
-    modelServed: model,
-    engine: replica?.engine.kind ?? host.engineKind,
-    logprobMode,
-    parameters,
-    tokens: given.tokens ?? null,
-    weightVersion: given.weightVersion ?? null,
-    diagnostics: [...prepared.diagnostics, ...diagnostics],
-    endedMs: kernel.clock.nowMs(),
-  })
-  const clamp = (fits: number): void => {
-    fittingMaxTokens = fits
-    diagnostics.push({ code: 'max-tokens-clamped', detail: `${parameters.max_tokens} to ${fits}` })
-    parameters = { ...parameters, max_tokens: fits }
-  }
-
+  const ending = openEnding(host, request.parameters)
+  const lessons: Lessons = { avoid: new Set(), maxTokens: null, needsSoundArguments: false, breaks: 0, aborts: 0 }
   for (;;) {
-    const acquired = await pool.acquire(session, tier, avoid, signal)
-    if (!acquired.ok) return fail(acquired.failure)
+    const acquired = await pool.acquire(session, tier, lessons.avoid, signal)
+    if (!acquired.ok) return ending.failed(acquired.failure)
     const { lease } = acquired
-    tried = lease.replica
-    model = lease.model
-    logprobMode = lease.logprobMode
-    const profile = host.profileOf(model)
-    prepared = prepare(request, profile)
-    const { tools } = prepared.request
-    const sound = needsSoundArguments ? withSoundArguments(prepared.request.messages) : null
-    const messages = sound?.messages ?? prepared.request.messages
-    parameters = { ...prepared.request.parameters, ...(fittingMaxTokens === null ? {} : { max_tokens: fittingMaxTokens }) }
-    const reply = await sendWithin(host, lease, signal, async (send) => {
-      const fits = fittingMaxTokens === null ? await fittingBudget(lease, profile.maxModelLen, prepared.request, send) : null
-      if (fits !== null) clamp(fits)
-      const prompt = { kind: 'messages', messages, tools } as const
-      return lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send)
-    })
-    if (reply.type === 'unserved') {
-      lease.release('failed', null)
-      return fail(failure('gateway-error', reply.detail))
+    let sent: Sent | null = null
+    try {
+      sent = await sendWithin(host, lease, signal, (send) => sendOnce(host, lease, request, lessons, ending, send))
+    } finally {
+      lease.release(...usedAs(sent?.outcome ?? null))
     }
-    if (reply.type === 'broken') {
-      const sent = reply.reply
-      lease.release(releaseOf(sent.error), null)
-      if (signal.aborted) return fail(failure('cancelled', 'the call was cancelled'))
-      if (sent.error === 'aborted') return fail(failure('engine-timeout', 'the inference server did not answer in time'))
-      if (sent.error === 'too-large') return fail(failure('engine-failed', sent.detail))
-      diagnostics.push({ code: 'replica-unreachable', detail: `${tried.id}: ${sent.detail}` })
-      avoid.add(tried.id)
-      breaks += 1
-      if (breaks > settings.maxRepeats) {
-        return fail(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
-      }
-      await pause(kernel, settings.repeatDelayMs * breaks, signal)
-      continue
-    }
-
-    lease.release(
-      reply.type === 'answer' || reply.type === 'aborted' ? 'ok' : 'failed',
-      'weightVersion' in reply ? reply.weightVersion : null,
-    )
-    switch (reply.type) {
-      case 'answer': {
-        const cut = freed(reply.answer, profile)
-        const answer = withToolCallIds(cut.answer, () => {
-          if (profile.printsCallIds) diagnostics.push({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
-          return `call_${kernel.random.hex(12)}`
-        })
-        diagnostics.push(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer))
-        const { message, finishReason, usage } = answer
-        const { tokens, weightVersion } = reply
-        const end: CallEnd = {
-          ...ending(tried, { tokens, weightVersion, finishReason }),
-          status: 'ok',
-          httpStatus: 200,
-          message,
-          usage,
-          error: null,
-          isUpstreamFailure: false,
-        }
-        return { ok: true, answer, end }
-      }
-      case 'aborted': {
-        diagnostics.push({ code: 'generation-aborted', detail: `${reply.detail} after ${reply.tokens.sampledIds.length} tokens` })
-        aborts += 1
-        if (aborts <= settings.maxRepeats && !signal.aborted) {
-          await pause(kernel, settings.repeatDelayMs * aborts, signal)
-          continue
-        }
-        const { tokens, weightVersion, finishReason } = reply
-        const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
-        return fail(reason, { status: 'aborted', tokens, weightVersion, finishReason })
-      }
-      case 'garbled':
-        return fail(failure('engine-failed', `the inference server's answer cannot be read: ${reply.detail}`))
-      case 'rejected': {
-        if (reply.fittingMaxTokens !== null && fittingMaxTokens === null && typeof parameters.max_tokens === 'number') {
-          clamp(reply.fittingMaxTokens)
-          continue
-        }
-        const mended = needsSoundArguments || reply.reason === 'context-overflow' ? null : withSoundArguments(prepared.request.messages)
-        if (mended !== null && (reply.status === 400 || reply.status === 500)) {
-          needsSoundArguments = true
-          diagnostics.push({ code: 'arguments-replaced', detail: `${mended.replaced} calls in history: ${reply.message.slice(0, 200)}` })
-          continue
-        }
-        return fail(rejection(reply))
-      }
-      default:
-        return unreachable(reply)
-    }
+    const verdict = judge({ kernel, settings, ending, lessons, signal }, sent)
+    if (verdict.type === 'ended') return verdict.generated
+    if (verdict.afterMs > 0) await pause(kernel, verdict.afterMs, signal)
   }
 }
 
-type Particulars = {
-  readonly status?: CallEnd['status']
-  readonly tokens?: CapturedTokens
-  readonly weightVersion?: string | null
-  readonly finishReason?: CallEnd['finishReason']
-}
-
-/** The end of a call that never came to a generation: it left the line, or the machinery failed. */
-export function neverGenerated(host: GenerationHost, reason: Failure, parameters: JsonObject): Generated {
-  return {
-    ok: false,
-    failure: reason,
-    end: {
-      status: reason.code === 'cancelled' ? 'cancelled' : 'failed',
-      httpStatus: reason.status,
-      finishReason: null,
-      replica: null,
-      modelServed: host.model,
-      engine: host.engineKind,
-      logprobMode: 'unknown',
-      parameters,
-      message: null,
-      tokens: null,
-      weightVersion: null,
-      usage: null,
-      diagnostics: [],
-      error: reason.message,
-      isUpstreamFailure: false,
-      endedMs: host.kernel.clock.nowMs(),
-    },
+/** As the model of this replica needs it, and as earlier sends have taught. */
+async function sendOnce(
+  { profileOf }: GenerationHost,
+  lease: Lease,
+  request: ChatRequest,
+  lessons: Lessons,
+  ending: Ending,
+  send: Send,
+): Promise<Sent> {
+  const { model } = lease
+  const profile = profileOf(model)
+  const prepared = prepare(request, profile)
+  const { tools, messages, parameters: wanted } = prepared.request
+  ending.sent(lease, wanted, prepared.diagnostics)
+  if (lessons.maxTokens === null) {
+    const fits = await fittingBudget(lease, profile.maxModelLen, prepared.request, send)
+    if (fits !== null) learnBudget(lessons, ending, fits)
   }
+  const parameters = lessons.maxTokens === null ? wanted : { ...wanted, max_tokens: lessons.maxTokens }
+  ending.sent(lease, parameters, prepared.diagnostics)
+  const sound = lessons.needsSoundArguments ? withSoundArguments(messages) : null
+  const prompt = { kind: 'messages', messages: sound?.messages ?? messages, tools } as const
+  const outcome = await lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send)
+  return { lease, profile, messages, outcome }
 }
 
 /**
@@ -248,9 +96,19 @@ async function sendWithin<T>(host: GenerationHost, lease: Lease, signal: AbortSi
   }
 }
 
-function releaseOf(error: 'refused' | 'reset' | 'aborted' | 'too-large'): Parameters<Lease['release']>[0] {
-  if (error === 'aborted') return 'cancelled'
-  return error === 'too-large' ? 'failed' : 'unreachable'
+/** What the replica is told of its use; null: we failed before it said anything. */
+function usedAs(outcome: EngineOutcome | null): Parameters<Lease['release']> {
+  switch (outcome?.type) {
+    case 'answer':
+    case 'aborted':
+      return ['ok', outcome.weightVersion]
+    case 'broken': {
+      const { error } = outcome.reply
+      return [error === 'aborted' ? 'cancelled' : error === 'too-large' ? 'failed' : 'unreachable', null]
+    }
+    default:
+      return ['failed', null]
+  }
 }
 
 /** Waits, but not for a call that nobody wants any more. */
@@ -265,25 +123,4 @@ function pause(kernel: Kernel, delayMs: number, signal: AbortSignal): Promise<vo
       resolve()
     }
   })
-}
-
-/** Answers that are valid and yet not what an agent can use; counted, never repaired. */
-function oddities(answer: ChatAnswer): readonly Diagnostic[] {
-  const { message, finishReason } = answer
-  const calls = message.tool_calls ?? []
-  const found: Diagnostic[] = []
-  if (finishReason === 'tool_calls' && calls.length === 0) found.push({ code: 'tool-calls-missing', detail: 'finish_reason is tool_calls' })
-  if ((message.content ?? '') === '' && calls.length === 0)
-    found.push({ code: 'empty-visible', detail: `finish_reason is ${finishReason}` })
-  return found
-}
-
-/** Clients must see what is theirs to mend with its status; the engine's own credentials and routes are not. */
-function rejection(reply: Extract<EngineReply, { type: 'rejected' }>): Failure {
-  const { status, message, retryAfterMs } = reply
-  if (reply.reason === 'context-overflow') return failure('context-overflow', message, { param: 'messages' })
-  if (status === 429 || status === 503) return failure('overloaded', message, { status, retryAfterMs: retryAfterMs ?? 1_000 })
-  if (status >= 500 && status <= 599) return failure('engine-failed', message, { status })
-  if (status === 400 || status === 413 || status === 422) return failure('engine-rejected', message, { status })
-  return failure('engine-failed', `the inference server answered ${status}: ${message}`)
 }

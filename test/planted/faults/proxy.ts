@@ -160,9 +160,9 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a call whose replica is lost is not tried on another',
-    file: 'src/proxy/generation.ts',
-    find: 'if (breaks > settings.maxRepeats) {',
-    replace: 'if (breaks > 0) {',
+    file: 'src/proxy/verdict.ts',
+    find: 'if (lessons.breaks <= settings.maxRepeats) return',
+    replace: 'if (lessons.breaks <= 0) return',
     suites: ['test/unit/proxy-pool.test.ts'],
   },
   {

@@ -1,0 +1,148 @@
+// What becomes of a call by what its engine said: an answer, a failure, or another send.
+import type { Diagnostic } from '../contract/call.ts'
+import type { ReplicaId } from '../contract/ids.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { unreachable } from '../kernel/unreachable.ts'
+import { type ChatAnswer, type ChatMessage, withToolCallIds } from './chat.ts'
+import type { Ending, Generated } from './ending.ts'
+import type { EngineOutcome, EngineReply } from './engines/engine.ts'
+import { type Failure, failure } from './failure.ts'
+import type { Lease } from './pool/pool.ts'
+import { freed } from './profiles/preparation.ts'
+import type { ModelProfile } from './profiles/profile.ts'
+import type { BoundarySettings } from './settings.ts'
+import { withSoundArguments } from './sound-arguments.ts'
+
+/** What earlier sends of a call have taught: the next one is made by it. */
+export type Lessons = {
+  /** Replicas that could not be reached; they are asked last. */
+  readonly avoid: Set<ReplicaId>
+  /** The budget that fits the context, once it is known that the wanted one does not. */
+  maxTokens: number | null
+  /** An engine has refused the conversation as it is, and calls in it may be why. */
+  needsSoundArguments: boolean
+  breaks: number
+  aborts: number
+}
+
+/** One send, and how it came to be. */
+export type Sent = {
+  readonly lease: Lease
+  readonly profile: ModelProfile
+  /** As prepared for the model. */
+  readonly messages: readonly ChatMessage[]
+  readonly outcome: EngineOutcome
+}
+
+export type Verdict = { readonly type: 'ended'; readonly generated: Generated } | { readonly type: 'again'; readonly afterMs: number }
+
+export type Judge = {
+  readonly kernel: Kernel
+  readonly settings: BoundarySettings
+  readonly ending: Ending
+  readonly lessons: Lessons
+  /** The call's own. */
+  readonly signal: AbortSignal
+}
+
+const AT_ONCE: Verdict = { type: 'again', afterMs: 0 }
+
+export function judge(court: Judge, sent: Sent): Verdict {
+  const { outcome } = sent
+  const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: court.ending.failed(reason) })
+  switch (outcome.type) {
+    case 'answer':
+      return { type: 'ended', generated: answered(court, sent.profile, outcome) }
+    case 'aborted':
+      return aborted(court, outcome)
+    case 'broken':
+      return broken(court, sent.lease, outcome.reply)
+    case 'rejected':
+      return rejected(court, sent.messages, outcome) ?? failed(rejection(outcome))
+    case 'garbled':
+      return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
+    case 'unserved':
+      return failed(failure('gateway-error', outcome.detail))
+    default:
+      return unreachable(outcome)
+  }
+}
+
+function answered({ kernel, ending }: Judge, profile: ModelProfile, reply: Extract<EngineReply, { type: 'answer' }>): Generated {
+  const cut = freed(reply.answer, profile)
+  const answer = withToolCallIds(cut.answer, () => {
+    if (profile.printsCallIds) ending.note({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
+    return `call_${kernel.random.hex(12)}`
+  })
+  ending.note(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer))
+  return ending.answered(answer, reply.tokens, reply.weightVersion)
+}
+
+/** A generation that was given up is no answer, however much of it there is. */
+function aborted({ settings, ending, lessons, signal }: Judge, reply: Extract<EngineReply, { type: 'aborted' }>): Verdict {
+  ending.note({ code: 'generation-aborted', detail: `${reply.detail} after ${reply.tokens.sampledIds.length} tokens` })
+  lessons.aborts += 1
+  if (lessons.aborts <= settings.maxRepeats && !signal.aborted) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.aborts }
+  const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
+  return { type: 'ended', generated: ending.givenUp(reason, reply) }
+}
+
+function broken(
+  { settings, ending, lessons, signal }: Judge,
+  { replica }: Lease,
+  reply: Extract<EngineOutcome, { type: 'broken' }>['reply'],
+): Verdict {
+  const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: ending.failed(reason) })
+  if (signal.aborted) return failed(failure('cancelled', 'the call was cancelled'))
+  if (reply.error === 'aborted') return failed(failure('engine-timeout', 'the inference server did not answer in time'))
+  if (reply.error === 'too-large') return failed(failure('engine-failed', reply.detail))
+  ending.note({ code: 'replica-unreachable', detail: `${replica.id}: ${reply.detail}` })
+  lessons.avoid.add(replica.id)
+  lessons.breaks += 1
+  if (lessons.breaks <= settings.maxRepeats) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
+  return failed(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
+}
+
+/** Another send when the refusal has a remedy that was not tried yet; else null. */
+function rejected(
+  { ending, lessons }: Judge,
+  messages: readonly ChatMessage[],
+  reply: Extract<EngineReply, { type: 'rejected' }>,
+): Verdict | null {
+  if (reply.fittingMaxTokens !== null && lessons.maxTokens === null && typeof ending.parameters().max_tokens === 'number') {
+    learnBudget(lessons, ending, reply.fittingMaxTokens)
+    return AT_ONCE
+  }
+  if (lessons.needsSoundArguments || reply.reason === 'context-overflow' || (reply.status !== 400 && reply.status !== 500)) return null
+  const mended = withSoundArguments(messages)
+  if (mended === null) return null
+  lessons.needsSoundArguments = true
+  ending.note({ code: 'arguments-replaced', detail: `${mended.replaced} calls in history: ${reply.message.slice(0, 200)}` })
+  return AT_ONCE
+}
+
+export function learnBudget(lessons: Lessons, ending: Ending, fits: number): void {
+  ending.note({ code: 'max-tokens-clamped', detail: `${ending.parameters().max_tokens} to ${fits}` })
+  lessons.maxTokens = fits
+}
+
+/** Answers that are valid and yet not what an agent can use; counted, never repaired. */
+function oddities(answer: ChatAnswer): readonly Diagnostic[] {
+  const { message, finishReason } = answer
+  const calls = message.tool_calls ?? []
+  const found: Diagnostic[] = []
+  if (finishReason === 'tool_calls' && calls.length === 0) found.push({ code: 'tool-calls-missing', detail: 'finish_reason is tool_calls' })
+  if ((message.content ?? '') === '' && calls.length === 0)
+    found.push({ code: 'empty-visible', detail: `finish_reason is ${finishReason}` })
+  return found
+}
+
+/** Clients must see what is theirs to mend with its status; the engine's own credentials and routes are not. */
+function rejection(reply: Extract<EngineReply, { type: 'rejected' }>): Failure {
+  const { status, message, retryAfterMs } = reply
+  if (reply.reason === 'context-overflow') return failure('context-overflow', message, { param: 'messages' })
+  if (status === 429 || status === 503) return failure('overloaded', message, { status, retryAfterMs: retryAfterMs ?? 1_000 })
+  if (status >= 500 && status <= 599) return failure('engine-failed', message, { status })
+  if (status === 400 || status === 413 || status === 422) return failure('engine-rejected', message, { status })
+  return failure('engine-failed', `the inference server answered ${status}: ${message}`)
+}

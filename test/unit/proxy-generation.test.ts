@@ -1,0 +1,60 @@
+// One generation and the place it holds: whatever happens to the call, the place is given back.
+import { afterEach, describe, expect, it } from 'vitest'
+import { sessionId } from '../../src/contract/ids.ts'
+import { type GenerationHost, generate } from '../../src/proxy/generation.ts'
+import { openProfiles } from '../../src/proxy/profiles/profile.ts'
+import { DEFAULT_SETTINGS } from '../../src/proxy/settings.ts'
+import { openReplicas, type Replicas } from '../lib/replica-fixture.ts'
+
+let replicas: Replicas
+afterEach(() => replicas.close())
+
+async function open(changes: Partial<GenerationHost> = {}) {
+  replicas = openReplicas()
+  replicas.add('r', 'http://r')
+  await replicas.settle()
+  const { kernel, pool } = replicas
+  const host: GenerationHost = {
+    kernel,
+    pool,
+    model: '',
+    engineKind: 'vllm',
+    settings: DEFAULT_SETTINGS,
+    profileOf: openProfiles([]),
+    ...changes,
+  }
+  const abort = new AbortController()
+  const request = { messages: [{ role: 'user', content: 'hi' }], tools: null, parameters: { max_tokens: 2 } } as const
+  const generated = generate(host, sessionId('s'), 'train', request, abort.signal)
+  const inFlight = async (): Promise<unknown> => (await replicas.views()).map((view) => view.inFlight)
+  return { generated, abort, inFlight }
+}
+
+describe('a place', () => {
+  it('is given back with the answer', async () => {
+    const { generated, inFlight } = await open()
+    await replicas.settle()
+    expect(await generated).toMatchObject({ ok: true, end: { status: 'ok', replica: 'r', modelServed: 'policy' } })
+    expect(await inFlight()).toEqual([0])
+  })
+
+  it('is given back by a call that is cancelled while it generates', async () => {
+    const { generated, abort, inFlight } = await open()
+    replicas.host('http://r').hangs = true
+    expect(await inFlight()).toEqual([1])
+    abort.abort()
+    expect(await generated).toMatchObject({ ok: false, failure: { code: 'cancelled' }, end: { status: 'cancelled', replica: 'r' } })
+    expect(await inFlight()).toEqual([0])
+  })
+
+  it('is given back when a fault of ours ends the call', async () => {
+    const { generated, inFlight } = await open({
+      profileOf: () => {
+        throw new Error('a bug')
+      },
+    })
+    const thrown = expect(generated).rejects.toThrow('a bug')
+    expect(await inFlight()).toEqual([0])
+    await thrown
+  })
+})
