@@ -6,18 +6,15 @@ import type { Answered, Body, ValidRequest } from './grammar/grammar.ts'
 import { DIALECTS, GRAMMARS } from './grammar/grammars.ts'
 import { NO_WISH, type Wish, writeMark } from './marker.ts'
 import { ENGINE_FAULTS } from './node/settings.ts'
-import { encodedBytes, malformedBytes } from './spoil/bytes.ts'
+import { type BodyBytes, encodedBytes, malformedBytes } from './spoil/bytes.ts'
 import { type OddHead, oddHead } from './spoil/heads.ts'
 import { mutate } from './spoil/mutate.ts'
 import { type Credential, misrouted, type Prefix } from './spoil/routes.ts'
 
-export const KINDS = ['valid', 'next-turn', 'mutated', 'malformed', 'encoded', 'odd-head', 'misrouted', 'count', 'lookup'] as const
-export type Kind = (typeof KINDS)[number]
-
-export type Form = 'plain' | 'events' | 'array'
+type Kind = 'valid' | 'next-turn' | 'mutated' | 'malformed' | 'encoded' | 'odd-head' | 'misrouted' | 'count' | 'lookup'
 
 /** What the server may answer. Engine faults that the request wished for widen it. */
-export type Expectation =
+type Expectation =
   /** An answer in this form; or a 4xx when the request has a feature that may be refused. */
   | { readonly type: 'answer'; readonly isRefusable: boolean }
   /** Whatever the body turns out to be: an answer, or a 4xx. */
@@ -107,15 +104,10 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
       const { text, notes } = mutate(dice, request.body)
       return { ...base, note: notes.join(', '), json: text, body: Buffer.from(text), expectation: { type: 'either' }, request: null }
     }
-    case 'malformed': {
-      const { bytes, note } = malformedBytes(dice, json)
-      return { ...base, note, json: null, body: bytes, expectation: { type: 'either' }, request: null }
-    }
-    case 'encoded': {
-      const { bytes, coding, note, isSound } = encodedBytes(dice, json)
-      const sent = { ...base, note, body: bytes, coding }
-      return isSound ? sent : { ...sent, json: null, expectation: { type: 'either' }, request: null }
-    }
+    case 'malformed':
+      return withBytes(base, malformedBytes(dice, json))
+    case 'encoded':
+      return withBytes(base, encodedBytes(dice, json))
     case 'odd-head':
       return withOddHead(base, oddHead(dice))
     case 'misrouted': {
@@ -132,6 +124,13 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
     default:
       return base
   }
+}
+
+function withBytes(base: Plan, { bytes, coding, note, meaning }: BodyBytes): Plan {
+  const sent = { ...base, note, body: bytes, coding }
+  if (meaning === 'same') return sent
+  const expectation: Expectation = meaning === 'unclear' ? { type: 'either' } : { type: 'status', statuses: [meaning] }
+  return { ...sent, json: null, expectation, request: null }
 }
 
 function withCount(base: Plan, path: string, body: Body): Plan {

@@ -12,7 +12,7 @@ export type RunOptions = {
   readonly onResult?: (result: Result) => void
 }
 
-export type Problem = {
+type Problem = {
   /** Of the request; null for what concerns a session or the run. */
   readonly index: number | null
   readonly session: number | null

@@ -41,7 +41,7 @@ export function textOrEmpty(dice: Dice): string {
   return dice.chance(0.06) ? '' : text(dice)
 }
 
-export function toolName(dice: Dice): string {
+function toolName(dice: Dice): string {
   return dice.pick(['read', 'write_file', 'bash', 'apply-patch', 'mcp__server__tool', 'Search', 'a'.repeat(64), 'run_2'])
 }
 
@@ -54,7 +54,7 @@ export function hexId(dice: Dice, prefix: string, characters = 24): string {
 }
 
 /** A JSON value as a tool's arguments hold it. */
-export function jsonValue(dice: Dice, depth = 3): unknown {
+function jsonValue(dice: Dice, depth = 3): unknown {
   return dice.weighted<() => unknown>([
     [30, () => text(dice)],
     [10, () => dice.whole(-5, 1_000)],

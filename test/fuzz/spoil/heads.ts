@@ -1,7 +1,7 @@
 // Heads that are unusual or wrong: what HTTP allows and few clients send, and what it does not allow.
 import type { Dice } from '../dice.ts'
 
-export type Header = readonly [name: string, value: string]
+type Header = readonly [name: string, value: string]
 
 export type OddHead = {
   readonly note: string
