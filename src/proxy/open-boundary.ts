@@ -6,11 +6,12 @@ import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Arena } from '../tokens/arena.ts'
 import { openAdmission } from './admission.ts'
+import { openAuxiliary } from './auxiliary.ts'
 import { readBody } from './body.ts'
 import type { Boundary, IncomingCall, ReplicaConfig, ReplySink } from './boundary.ts'
 import { openCapture } from './capture.ts'
 import { credentials, type Detected, detect, headerOf, type Route } from './detect.ts'
-import type { Dialect, ModelEntry } from './dialects/dialect.ts'
+import type { Dialect, HttpReply } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
 import { type Door, type DoorHost, openDoor } from './door.ts'
 import type { Engine } from './engines/engine.ts'
@@ -24,11 +25,9 @@ import { type Failure, failure } from './failure.ts'
 import { openKeyRing } from './keys.ts'
 import { openPool } from './pool/pool.ts'
 import { openReplicaSet } from './pool/replica-set.ts'
-import { prepare } from './profiles/preparation.ts'
 import { openProfiles } from './profiles/profile.ts'
 import { openRecall } from './recall.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
-import { estimateTokens } from './token-estimate.ts'
 
 export type BoundaryOptions = {
   readonly kernel: Kernel
@@ -50,8 +49,6 @@ export type BoundaryOptions = {
 
 const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglangNative, llamacpp }
 const KEY_BYTES = 32
-/** Says that a token count is not the engine's own. */
-const ESTIMATE_HEADER = 'x-polar-token-count'
 
 export function openBoundary(options: BoundaryOptions): Boundary {
   const { kernel, arena, model } = options
@@ -95,6 +92,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     recordCall: options.recordCall,
     report,
   }
+  const auxiliary = openAuxiliary({ pool, profileOf, maxBodyBytes: settings.maxBodyBytes })
   const keys = openKeyRing<Door>()
   const doors = new Map<SessionId, Door>()
   let isClosed = false
@@ -121,9 +119,9 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     if (isClosed) return refuse(dialectOf(route), failure('gateway-closing', 'the gateway is stopping', { retryAfterMs: 1_000 }), sink)
     switch (route.type) {
       case 'greeting':
-        return json({ status: 'ok', service: 'polar-gateway' }, sink)
+        return reply(auxiliary.greeting(), sink)
       case 'health':
-        return json(await health(), sink)
+        return reply(await auxiliary.health(), sink)
       case 'upgrade':
         return refuse(route.dialect, failure('upgrade-required', 'WebSockets are not served here; use HTTP'), sink)
       case 'unknown': {
@@ -137,8 +135,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         const authenticated = authenticate(call, session)
         if (!authenticated.ok) return refuse(route.dialect, authenticated.failure, sink)
         if (route.type === 'generate') return generate(call, sink, route, authenticated.door)
-        if (route.type === 'count') return count(call, sink, route, authenticated.door)
-        return showModels(route, sink)
+        return reply(route.type === 'count' ? await auxiliary.count(call, route, authenticated.door) : auxiliary.models(route), sink)
       }
       default:
         return unreachable(route)
@@ -173,39 +170,6 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     )
     door.track(() => sink.destroy(), served)
     await served
-  }
-
-  async function count(call: IncomingCall, sink: ReplySink, route: Extract<Route, { type: 'count' }>, door: Door): Promise<void> {
-    const { dialect } = route
-    const read = await readBody(call, headerOf(call.headers, 'content-encoding'), settings.maxBodyBytes)
-    if (!read.ok) return read.failure === null ? sink.destroy() : refuse(dialect, read.failure, sink)
-    const { session, pins } = door.options
-    // Nothing is sampled, so what a training session may not ask for is no concern here.
-    const counted = dialect.readCount(read.body, { tier: 'eval', pins, url: route.url })
-    if (!counted.ok) return refuse(dialect, counted.failure, sink)
-    const countable = door.restoreCountable(counted.countable)
-    const tokens = await pool.countTokens(session, (model) => {
-      if (countable.kind === 'text') return countable
-      return { ...countable, request: prepare(countable.request, profileOf(model)).request }
-    })
-    const headers = { 'content-type': 'application/json', ...(tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {}) }
-    const model: ModelEntry = { id: route.url.model ?? pool.modelName(), createdSeconds: 0, maxModelLen: contextLength() }
-    await sendReply({ status: 200, headers, body: dialect.tokenCount(tokens ?? estimateTokens(countable), model) }, sink)
-  }
-
-  const contextLength = (): number | null => pool.maxModelLen() ?? profileOf(pool.modelName()).maxModelLen
-
-  async function health(): Promise<object> {
-    const engines = (await pool.views()).filter(({ state }) => state !== 'removing')
-    const up = engines.filter(({ state }) => state === 'up').length
-    return { status: 'ok', service: 'polar-gateway', replicas: { total: engines.length, up } }
-  }
-
-  function showModels(route: Extract<Route, { type: 'models' | 'model' }>, sink: ReplySink): Promise<void> {
-    const entry = (id: string): ModelEntry => ({ id, createdSeconds: 0, maxModelLen: contextLength() })
-    // Every name is served by the one policy, so every name that is asked for exists.
-    const body = route.type === 'models' ? route.dialect.modelList([entry(pool.modelName())]) : route.dialect.modelItem(entry(route.model))
-    return sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body }, sink).then(() => {})
   }
 
   return {
@@ -268,12 +232,14 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   }
 }
 
-async function refuse(dialect: Dialect, reason: Failure, sink: ReplySink): Promise<void> {
-  await sendReply(dialect.failure(reason), sink)
+function refuse(dialect: Dialect, reason: Failure, sink: ReplySink): Promise<void> {
+  return reply(dialect.failure(reason), sink)
 }
 
-async function json(value: object, sink: ReplySink): Promise<void> {
-  await sendReply({ status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }, sink)
+/** Null: nobody is there to be answered. */
+async function reply(answer: HttpReply | null, sink: ReplySink): Promise<void> {
+  if (answer === null) sink.destroy()
+  else await sendReply(answer, sink)
 }
 
 function dialectOf(route: Route): Dialect {
