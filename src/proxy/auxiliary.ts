@@ -41,7 +41,7 @@ export function openAuxiliary({ pool, profileOf, maxBodyBytes }: AuxiliaryOption
       const countable = door.restoreCountable(counted.countable)
       const tokens = await pool.countTokens(session, (model) => {
         if (countable.kind === 'text') return countable
-        return { ...countable, request: prepare(countable.request, profileOf(model)).request }
+        return { ...countable, request: prepare(countable.request, profileOf(model), 'eval').request }
       })
       const body = dialect.tokenCount(tokens ?? estimateTokens(countable), entry(url.model ?? pool.modelName()))
       return json(body, tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {})

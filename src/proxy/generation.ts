@@ -33,7 +33,7 @@ export async function generate(
     const { lease } = acquired
     let sent: Sent | null = null
     try {
-      sent = await sendWithin(host, lease, signal, (send) => sendOnce(host, lease, request, lessons, ending, send))
+      sent = await sendWithin(host, lease, signal, (send) => sendOnce(host, lease, tier, request, lessons, ending, send))
     } finally {
       lease.release(...usedAs(sent?.outcome ?? null))
     }
@@ -47,6 +47,7 @@ export async function generate(
 async function sendOnce(
   { profileOf }: GenerationHost,
   lease: Lease,
+  tier: 'train' | 'eval',
   request: ChatRequest,
   lessons: Lessons,
   ending: Ending,
@@ -54,7 +55,7 @@ async function sendOnce(
 ): Promise<Sent> {
   const { model } = lease
   const profile = profileOf(model)
-  const prepared = prepare(request, profile)
+  const prepared = prepare(request, profile, tier)
   const { tools, messages, parameters: wanted } = prepared.request
   ending.sent(lease, wanted, prepared.diagnostics)
   if (lessons.maxTokens === null) {

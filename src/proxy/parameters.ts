@@ -105,6 +105,21 @@ export function isParameter(name: string): boolean {
   return Object.hasOwn(ALLOWED, name) || CONSTRAINING.some((known) => known === name)
 }
 
+/**
+ * The model's own distribution. An engine fills in what a request does not say: vLLM and SGLang from the model's generation_config.json
+ * (vllm/config/model.py, get_diff_sampling_param; sglang/srt/configs/model_config.py, get_default_sampling_params), llama.cpp from its
+ * command line. No answer tells.
+ */
+export const WHOLE_DISTRIBUTION = {
+  temperature: 1,
+  top_p: 1,
+  top_k: -1,
+  min_p: 0,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+} as const
+
 /** The parameters as the record states them. */
 export function samplingOf(parameters: JsonObject): Sampling {
   const number = (name: string): number | null => {

@@ -12,6 +12,7 @@ import { sglangNative } from '../../src/proxy/engines/sglang-native.ts'
 import { type Connection, undiciTransport } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import type { JsonObject } from '../../src/proxy/json.ts'
+import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
 
 const ADAPTERS = [
   { adapter: vllm, shape: 'vllm' },
@@ -261,16 +262,19 @@ it('SGLang is asked for logprobs of every token, whatever the vocabulary calls s
   })
 })
 
-it('llama.cpp is asked to sample from the whole distribution unless the caller shapes it', async () => {
+it('llama.cpp is told the sampling under its own names, and nothing that nobody said', async () => {
   const { engine, connection } = await open({ shape: 'llamacpp' })
-  await generate(llamacpp, connection, { content: 'act', tools, parameters: { max_tokens: 9, top_p: 0.5, stop: 'x', cache_salt: 's' } })
+  const parameters = { ...WHOLE_DISTRIBUTION, max_tokens: 9, top_p: 0.5, stop: 'x', cache_salt: 's' }
+  await generate(llamacpp, connection, { content: 'act', tools, parameters })
   expect(engine.requests().at(-1)!.body).toEqual({
     prompt: engine.requests().at(-1)!.promptIds,
     temperature: 1,
-    top_k: 0,
+    top_k: -1,
     top_p: 0.5,
     min_p: 0,
     repeat_penalty: 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
     n_predict: 9,
     stop: ['x'],
     preserved_tokens: ['<think>', '</think>', '<tool_call>', '</tool_call>'],
@@ -279,4 +283,8 @@ it('llama.cpp is asked to sample from the whole distribution unless the caller s
     cache_prompt: true,
     stream: false,
   })
+  await generate(llamacpp, connection)
+  const { promptIds: prompt, body } = engine.requests().at(-1)!
+  const always = { n_probs: 1, return_tokens: true, cache_prompt: true, stream: false }
+  expect(body).toEqual({ prompt, n_predict: -1, preserved_tokens: ['<think>', '</think>'], ...always })
 })

@@ -1,5 +1,6 @@
 // One call through the boundary in virtual time: what the agent is told, what the engine is asked, what is kept.
 import { describe, expect, it } from 'vitest'
+import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
 import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const STREAM = { ...HELLO, stream: true }
@@ -12,6 +13,7 @@ describe('an answered call', () => {
       {
         messages: HELLO.messages,
         model: 'policy',
+        ...WHOLE_DISTRIBUTION,
         temperature: 0.7,
         stream: false,
         logprobs: true,

@@ -5,6 +5,7 @@ import { findLogprobMode } from '../../src/proxy/engines/logprob-mode.ts'
 import { probe } from '../../src/proxy/engines/probe.ts'
 import type { Connection } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
+import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
 import { type Completion, completionBody, PROBED } from '../lib/proxy-fixture.ts'
 
 const respond = (body: unknown, status = 200) => ({
@@ -79,6 +80,8 @@ describe('a probe', () => {
   it('asks as calls are asked, then at two temperatures for alternatives, and for few tokens', async () => {
     const asked: { max_tokens: number; temperature: number; top_logprobs: number }[] = []
     await probe(vllm, connection({ [chat]: completion() }, asked), 'policy', never)
+    // What the engine would fill in by itself could cut off the alternatives that are compared.
+    for (const body of asked) expect(body).toMatchObject({ ...WHOLE_DISTRIBUTION, temperature: body.temperature })
     expect(asked.map(({ max_tokens, temperature, top_logprobs }) => [max_tokens, temperature, top_logprobs])).toEqual([
       [2, 1, 0],
       [1, 1, 5],

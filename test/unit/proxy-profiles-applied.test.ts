@@ -5,10 +5,10 @@ import { HELLO, openProxy, type ProxyFixture, type ProxyOptions } from '../lib/p
 let proxy: ProxyFixture
 afterEach(() => proxy.close())
 
-async function ask(options: ProxyOptions, body: object) {
+async function ask(options: ProxyOptions, body: object, tier: 'train' | 'eval' = 'train') {
   proxy = openProxy(options)
   await proxy.settle()
-  const door = proxy.openDoor()
+  const door = proxy.openDoor({ tier })
   const sink = await proxy.chat(door, { ...HELLO, ...body })
   return { door, sink }
 }
@@ -99,6 +99,18 @@ describe('TO-06 a budget', () => {
     expect(proxy.generations).toHaveLength(1)
     expect(proxy.records[0]).toMatchObject({ status: 'failed', httpStatus: 400 })
   })
+})
+
+it.each([
+  ['train', { temperature: 1, topP: 1, topK: -1 }],
+  ['eval', { temperature: null, topP: null, topK: null }],
+] as const)('CP-03 the record of a silent caller says what was sampled from, as it was sent (%s)', async (tier, sampling) => {
+  await ask({}, {}, tier)
+  const { temperature = null, top_p: topP = null, top_k: topK = null } = sent()
+  expect({ temperature, topP, topK }).toEqual(sampling)
+  proxy.generations[0]!.answer()
+  await proxy.settle()
+  expect(proxy.records[0]!.sampling).toEqual({ ...sampling, seed: null, maxTokens: null })
 })
 
 it.each(['raw', 'processed'] as const)('CP-03 the record says what the probe found of logprobs: %s', async (logprobMode) => {

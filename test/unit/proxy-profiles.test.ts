@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ModelRule } from '../../src/contract/model-profile.ts'
 import type { ChatMessage, ChatRequest } from '../../src/proxy/chat.ts'
+import { readParameters, WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
 import { freed, prepare } from '../../src/proxy/profiles/preparation.ts'
 import { type ModelProfile, openProfiles } from '../../src/proxy/profiles/profile.ts'
 import { foldSystemMessages } from '../../src/proxy/profiles/system-fold.ts'
@@ -78,7 +79,27 @@ describe('thinking', () => {
     ['qwen3-8b', { chat_template_kwargs: { enable_thinking: true } }, { enable_thinking: true }],
     ['policy', { chat_template_kwargs: { enable_thinking: false } }, { enable_thinking: false }],
   ])('of %s, asked with %j, is %j', (model, parameters, kwargs) => {
-    expect(prepare(request(parameters), profileOf(model)).request.parameters.chat_template_kwargs).toEqual(kwargs)
+    expect(prepare(request(parameters), profileOf(model), 'eval').request.parameters.chat_template_kwargs).toEqual(kwargs)
+  })
+})
+
+describe('CP-03 what nobody said of the sampling', () => {
+  it.each([
+    ['of a training session is the whole distribution', 'train', {}, WHOLE_DISTRIBUTION],
+    [
+      'beside what was said',
+      'train',
+      { temperature: 0, top_p: 0.5, seed: 3 },
+      { ...WHOLE_DISTRIBUTION, temperature: 0, top_p: 0.5, seed: 3 },
+    ],
+    ['of an evaluation is left to the engine', 'eval', { top_k: 5 }, { top_k: 5 }],
+  ] as const)('%s', (_name, tier, parameters, sent) => {
+    const { request: prepared, diagnostics } = prepare(request(parameters), profileOf('m'), tier)
+    expect([prepared.parameters, diagnostics]).toEqual([sent, []])
+  })
+
+  it('shapes nothing, by the words of whoever flags what does', () => {
+    expect(readParameters(WHOLE_DISTRIBUTION, 'train', {})).toEqual({ ok: true, parameters: WHOLE_DISTRIBUTION, diagnostics: [] })
   })
 })
 
@@ -90,13 +111,13 @@ describe('a budget', () => {
     [100, 100, []],
     [101, 100, [{ code: 'max-tokens-clamped', detail: '101 to 100' }]],
   ])('of %s becomes %i', (asked, sent, diagnostics) => {
-    const prepared = prepare(request(asked === undefined ? {} : { max_tokens: asked }), limited)
+    const prepared = prepare(request(asked === undefined ? {} : { max_tokens: asked }), limited, 'eval')
     expect([prepared.request.parameters.max_tokens, prepared.diagnostics]).toEqual([sent, diagnostics])
   })
 
   it('stays as it is for a model without limits', () => {
     const asked = request({ max_tokens: 10 ** 6 })
-    expect(prepare(asked, profileOf('m'))).toEqual({ request: asked, diagnostics: [] })
+    expect(prepare(asked, profileOf('m'), 'eval')).toEqual({ request: asked, diagnostics: [] })
   })
 })
 
@@ -107,7 +128,7 @@ describe('stops', () => {
     [{ stop: 'x' }, ['x', '<e>'], [7]],
     [{ stop: ['x', '<e>'], stop_token_ids: [7, 8] }, ['x', '<e>'], [7, 8]],
   ])('are always sent, beside those of %j', (parameters, stop, ids) => {
-    expect(prepare(request(parameters), stopping).request.parameters).toEqual({ stop, stop_token_ids: ids })
+    expect(prepare(request(parameters), stopping, 'eval').request.parameters).toEqual({ stop, stop_token_ids: ids })
   })
 
   const answer = (content: string | null) => ({
@@ -211,13 +232,13 @@ describe('system messages of a template that takes one', () => {
   it('leave a conversation that has only the first one untouched', () => {
     const plain = [system('S'), user, calls('a'), result('a')]
     expect(foldSystemMessages(plain)).toEqual({ messages: plain, folded: 0 })
-    expect(prepare(request({}, plain), profileOf('qwen3.5')).diagnostics).toEqual([])
+    expect(prepare(request({}, plain), profileOf('qwen3.5'), 'eval').diagnostics).toEqual([])
   })
 
   it('stay where they are for every other model', () => {
     const asked = request({}, [system('S'), user, system('X')])
-    expect(prepare(asked, profileOf('qwen3-8b')).request.messages).toEqual(asked.messages)
-    const folded = prepare(asked, profileOf('qwen3.5-4b'))
+    expect(prepare(asked, profileOf('qwen3-8b'), 'eval').request.messages).toEqual(asked.messages)
+    const folded = prepare(asked, profileOf('qwen3.5-4b'), 'eval')
     expect(folded.diagnostics).toEqual([{ code: 'system-folded', detail: '1 system messages after the first' }])
   })
 

@@ -22,8 +22,6 @@ const SAMPLING: { readonly [name: string]: string } = {
   ignore_eos: 'ignore_eos',
   json_schema: 'json_schema',
 }
-/** The server's defaults shape the distribution (top_k 40, top_p 0.95, min_p 0.05, temperature 0.8); other engines' do not. */
-const NEUTRAL = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repeat_penalty: 1 }
 /** Nothing depends on them here, or the value asked for is what the server does anyway. */
 const NEEDLESS: { readonly [name: string]: (value: unknown) => boolean } = {
   priority: () => true,
@@ -75,7 +73,7 @@ export const llamacpp: Engine = {
 type Written = { readonly ok: true; readonly body: JsonObject } | { readonly ok: false; readonly outcome: EngineOutcome }
 
 function writeParameters(request: EngineRequest): Written {
-  const body: Record<string, unknown> = { ...NEUTRAL, n_predict: -1 }
+  const body: Record<string, unknown> = { n_predict: -1 }
   const markers = markersOf(request)
   if (markers.length > 0) body.preserved_tokens = markers
   for (const [name, value] of samplerParameters(request.parameters)) {

@@ -2,6 +2,7 @@
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import { isObject, parseJson } from '../json.ts'
+import { WHOLE_DISTRIBUTION } from '../parameters.ts'
 import type { Engine, EngineOutcome } from './engine.ts'
 import { findLogprobMode, type LogprobMode } from './logprob-mode.ts'
 import type { Connection } from './transport.ts'
@@ -44,7 +45,7 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
     engine.generate(
       {
         prompt: { kind: 'messages', messages: [{ role: 'user', content }], tools: null },
-        parameters: { max_tokens: maxTokens, temperature },
+        parameters: { ...WHOLE_DISTRIBUTION, max_tokens: maxTokens, temperature },
         model,
         topLogprobs,
         format: PLAIN,

@@ -2,15 +2,20 @@
 import type { Diagnostic } from '../../contract/call.ts'
 import type { ChatAnswer, ChatRequest } from '../chat.ts'
 import { isObject, type JsonObject } from '../json.ts'
+import { WHOLE_DISTRIBUTION } from '../parameters.ts'
 import type { ModelProfile } from './profile.ts'
 import { foldSystemMessages } from './system-fold.ts'
 
 export type Prepared = { readonly request: ChatRequest; readonly diagnostics: readonly Diagnostic[] }
 
-/** What the caller said outright stands, but for a budget beyond the model's limit. */
-export function prepare(request: ChatRequest, profile: ModelProfile): Prepared {
+/**
+ * What the caller said outright stands, but for a budget beyond the model's limit. What nobody said of the sampling of a training session
+ * is said here, so that the record knows what the tokens were drawn from.
+ */
+export function prepare(request: ChatRequest, profile: ModelProfile, tier: 'train' | 'eval'): Prepared {
   const diagnostics: Diagnostic[] = []
-  const parameters = budgeted(stopped(thinking(request.parameters, profile), profile), profile, diagnostics)
+  const asked = tier === 'train' ? { ...WHOLE_DISTRIBUTION, ...request.parameters } : request.parameters
+  const parameters = budgeted(stopped(thinking(asked, profile), profile), profile, diagnostics)
   const { messages, folded } =
     profile.systemMessages === 'first' ? foldSystemMessages(request.messages) : { messages: request.messages, folded: 0 }
   if (folded > 0) diagnostics.push({ code: 'system-folded', detail: `${folded} system messages after the first` })
