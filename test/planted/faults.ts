@@ -2,6 +2,7 @@
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
+import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
@@ -23,6 +24,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
+  ...FUZZ_FAULTS,
   ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
