@@ -19,7 +19,7 @@ import { HELD_MS, SCRIPT } from './scenarios.ts'
 
 export const MODEL = 'qwen3-scripted'
 
-export type SeenResponse = { readonly status: number; readonly headers: Headers }
+type SeenResponse = { readonly status: number; readonly headers: Headers }
 
 export type Gateway = {
   readonly endpoint: Endpoint

@@ -69,8 +69,10 @@ const RUNNERS: { readonly [name: string]: Run } = {
     if (form === 'plain') return (await models.generateContent(request)).text ?? ''
     let last = ''
     for await (const chunk of await models.generateContentStream(request)) {
-      last = (chunk.functionCalls ?? []).length > 0 ? '' : last + (chunk.text ?? '')
-      if (chunk.candidates?.[0]?.content?.parts?.some((part) => part.functionResponse !== undefined)) last = ''
+      const parts = chunk.candidates?.[0]?.content?.parts ?? []
+      // The SDK puts its results between the chunks; what was said before them is not the last answer.
+      if (parts.some((part) => part.functionCall !== undefined || part.functionResponse !== undefined)) last = ''
+      else last += parts.map((part) => (part.thought === true ? '' : (part.text ?? ''))).join('')
     }
     return last
   },

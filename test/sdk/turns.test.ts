@@ -47,7 +47,7 @@ describeEveryDialect((driver) => {
   })
 
   it('lets a failure be seen that comes after the head of a stream, and answers who asks again', async ({ onTestFinished }) => {
-    const opened = await openGateway({ settings: { commitAfterMs: 10, beatEveryMs: 10, engineDeadlineMs: 200 } })
+    const opened = await openGateway({ settings: { commitAfterMs: 10, beatEveryMs: 10, engineDeadlineMs: 1_000 } })
     onTestFinished(opened.close)
     opened.engine.setFault({ fault: 'hang', times: 1 })
     const { ask, first } = scenario('tools')

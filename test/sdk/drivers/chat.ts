@@ -88,7 +88,7 @@ export const chat: Driver<ChatHistory> = {
   errorWords: OPENAI_ERROR_WORDS,
 }
 
-export function chatBody(history: ChatHistory) {
+function chatBody(history: ChatHistory) {
   return {
     model: 'gpt-any',
     messages: [...history.messages],

@@ -21,7 +21,7 @@ export type Wish = {
   readonly onEvent?: () => void
 }
 
-export type Call = {
+type Call = {
   readonly id: string
   readonly name: string
   readonly arguments: unknown
@@ -41,7 +41,7 @@ export type Answer = {
   readonly usage: { readonly input: number | undefined; readonly output: number | undefined; readonly total: number | null }
 }
 
-export type Result = { readonly call: Call; readonly output: string }
+type Result = { readonly call: Call; readonly output: string }
 
 /** A conversation in the SDK's own types; what the SDK returned stands in it untouched. */
 export type Driver<History> = {

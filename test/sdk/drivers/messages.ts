@@ -104,7 +104,7 @@ export const messages: Driver<MessagesHistory> = {
   retryAfter: (error) => (error instanceof Anthropic.APIError ? (error.headers?.get('retry-after') ?? null) : null),
 }
 
-export function messagesBody(history: MessagesHistory) {
+function messagesBody(history: MessagesHistory) {
   return {
     model: 'claude-any',
     max_tokens: history.maxTokens,

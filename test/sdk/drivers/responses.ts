@@ -84,7 +84,7 @@ export const responses: Driver<ResponsesHistory> = {
   errorWords: OPENAI_ERROR_WORDS,
 }
 
-export function responsesBody(history: ResponsesHistory) {
+function responsesBody(history: ResponsesHistory) {
   return {
     model: 'gpt-any',
     instructions: history.instructions,
