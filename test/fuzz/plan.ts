@@ -2,7 +2,7 @@
 import type { DialectName } from '../../src/contract/call.ts'
 import { type Behaviour, drawBehaviour } from './behaviour.ts'
 import type { Dice } from './dice.ts'
-import type { Answered, Body, ValidRequest } from './grammar/grammar.ts'
+import type { Answered, ValidRequest } from './grammar/grammar.ts'
 import { DIALECTS, GRAMMARS } from './grammar/grammars.ts'
 import { NO_WISH, type Wish, writeMark } from './marker.ts'
 import { ENGINE_FAULTS } from './node/settings.ts'
@@ -115,10 +115,8 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
       const expectation: Expectation = statuses === null ? { type: 'either' } : { type: 'status', statuses }
       return { ...base, ...routed, path, query: path === request.path ? request.query : '', note, json: null, expectation, request: null }
     }
-    case 'count': {
-      const { path, body } = grammar.count(dice, { ...setting, mark: '' })
-      return withCount(base, path, body)
-    }
+    case 'count':
+      return withCount(base, grammar.count(dice, { ...setting, mark: '' }))
     case 'lookup':
       return withLookup(dice, base)
     default:
@@ -133,7 +131,7 @@ function withBytes(base: Plan, { bytes, coding, note, meaning }: BodyBytes): Pla
   return { ...sent, json: null, expectation, request: null }
 }
 
-function withCount(base: Plan, path: string, body: Body): Plan {
+function withCount(base: Plan, { path, body, refusable }: Pick<ValidRequest, 'path' | 'body' | 'refusable'>): Plan {
   const json = JSON.stringify(body)
   return {
     ...base,
@@ -142,7 +140,7 @@ function withCount(base: Plan, path: string, body: Body): Plan {
     json,
     body: Buffer.from(json),
     wish: NO_WISH,
-    expectation: { type: 'count', isRefusable: true },
+    expectation: { type: 'count', isRefusable: refusable.length > 0 },
     request: null,
   }
 }

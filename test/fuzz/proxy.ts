@@ -1,4 +1,4 @@
-// Fuzzes the model boundary over real sockets: npm run fuzz:proxy -- --requests N --seed S [--only INDEX].
+// Fuzzes the model boundary over real sockets: npm run fuzz:proxy -- --requests N --seed S [--engine vllm|sglang] [--only INDEX].
 import { parseArgs } from 'node:util'
 import { describeResult, describeRun } from './report.ts'
 import { run } from './run.ts'
@@ -9,17 +9,21 @@ const { values } = parseArgs({
   options: {
     requests: { type: 'string', default: '10000' },
     seed: { type: 'string', default: '1' },
+    engine: { type: 'string', default: 'vllm' },
     only: { type: 'string' },
   },
 })
-const seed = Number(values.seed)
-const only = values.only === undefined ? null : Number(values.only)
+const seed = whole('seed')
+const only = values.only === undefined ? null : whole('only')
+const { engine } = values
+if (engine !== 'vllm' && engine !== 'sglang') refuse(`--engine is vllm or sglang, not ${engine}`)
 
 let done = 0
 let broken = 0
 const report = await run({
-  requests: Number(values.requests),
+  requests: whole('requests'),
   seed,
+  engine,
   ...(only === null ? {} : { only }),
   onResult(result) {
     done += 1
@@ -31,3 +35,13 @@ const report = await run({
 })
 process.stdout.write(`${describeRun(report, seed)}\n`)
 process.exitCode = report.problems.length === 0 ? 0 : 1
+
+function whole(name: 'requests' | 'seed' | 'only'): number {
+  const value = Number(values[name])
+  return Number.isSafeInteger(value) && value >= 0 ? value : refuse(`--${name} is a whole number, not ${values[name]}`)
+}
+
+function refuse(problem: string): never {
+  process.stderr.write(`fuzz: ${problem}\n`)
+  process.exit(2)
+}

@@ -1,12 +1,14 @@
 // A run: sessions in a few lanes against one node, a look at the node's memory between, and everything at rest at the end.
 import type { GatewayFacts } from './node/gateway.ts'
 import { type FuzzNode, openNode } from './node/node.ts'
+import type { FuzzedEngine } from './node/settings.ts'
 import { type PlayedSession, playSession, REQUESTS_PER_SESSION, type Result, type SessionOrder } from './session.ts'
 import { shrink } from './shrink.ts'
 
 export type RunOptions = {
   readonly requests: number
   readonly seed: number
+  readonly engine?: FuzzedEngine
   /** Plays only the session of this request, up to it. */
   readonly only?: number
   readonly onResult?: (result: Result) => void
@@ -43,7 +45,7 @@ const OTHER_SEED = 999_999_937
 export async function run(options: RunOptions): Promise<RunReport> {
   const startedMs = performance.now()
   const { seed } = options
-  const node = await openNode(seed)
+  const node = await openNode(seed, options.engine ?? 'vllm')
   try {
     const opened = await node.gateway.openDoor({ session: OTHER_SESSION, tier: 'eval', pins: { seed: OTHER_SEED }, ledger: 'sound' })
     const other = { session: opened.basePath.replace('/s/', ''), key: opened.key }

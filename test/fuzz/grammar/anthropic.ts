@@ -36,7 +36,7 @@ export const anthropicGrammar: Grammar = {
   count(dice, setting) {
     const refusable = openRefusable()
     const body = { model: modelName(dice), ...conversation(dice, setting, refusable), ...toolFields(dice, setting, refusable) }
-    return { path: '/v1/messages/count_tokens', body }
+    return { path: '/v1/messages/count_tokens', body, refusable: refusable.reasons }
   },
 }
 

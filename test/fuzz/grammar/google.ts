@@ -37,8 +37,8 @@ export const googleGrammar: Grammar = {
     const refusable = openRefusable()
     const contents = conversation(dice, setting, refusable)
     const path = `${modelPath(dice)}:countTokens`
-    if (dice.chance(0.5)) return { path, body: contents }
-    return { path, body: { generateContentRequest: { model: 'models/any', ...contents, ...toolFields(dice, setting, refusable) } } }
+    const request = { model: 'models/any', ...contents, ...toolFields(dice, setting, refusable) }
+    return { path, body: dice.chance(0.5) ? contents : { generateContentRequest: request }, refusable: refusable.reasons }
   },
 }
 

@@ -39,7 +39,7 @@ export type Grammar = {
   /** The same conversation one turn later, the answer returned as this dialect's clients return it. */
   nextTurn(dice: Dice, setting: Setting, answered: Answered): ValidRequest
   /** The body of the vendor's token-counting route. */
-  count(dice: Dice, setting: Setting): { readonly path: string; readonly body: Body }
+  count(dice: Dice, setting: Setting): Pick<ValidRequest, 'path' | 'body' | 'refusable'>
 }
 
 /** How often a part is drawn that may be refused: a history has dozens, and one is enough to refuse it all. */

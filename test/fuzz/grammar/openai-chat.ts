@@ -28,12 +28,10 @@ export const chatGrammar: Grammar = {
     return requestOf({ ...request.body, messages }, request.refusable)
   },
   count(dice, setting) {
-    if (dice.chance(0.3)) return { path: '/v1/tokenize', body: { prompt: `${text(dice)} ${setting.mark}` } }
-    const { body } = chatGrammar.request(dice, setting)
-    return {
-      path: '/v1/tokenize',
-      body: { model: 'any', messages: body.messages, ...(body.tools === undefined ? {} : { tools: body.tools }) },
-    }
+    const path = '/v1/tokenize'
+    if (dice.chance(0.3)) return { path, body: { prompt: `${text(dice)} ${setting.mark}` }, refusable: [] }
+    const { messages, tools } = chatGrammar.request(dice, setting).body
+    return { path, body: { model: 'any', messages, ...(tools === undefined ? {} : { tools }) }, refusable: [] }
   },
 }
 

@@ -36,7 +36,7 @@ export const responsesGrammar: Grammar = {
   count(dice, setting) {
     const refusable = openRefusable()
     const body = { model: 'any', input: input(dice, setting, refusable), ...toolFields(dice, setting, refusable) }
-    return { path: '/v1/responses/input_tokens', body }
+    return { path: '/v1/responses/input_tokens', body, refusable: refusable.reasons }
   },
 }
 

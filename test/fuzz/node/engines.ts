@@ -6,7 +6,7 @@ import { openScriptedEngine, type ScriptedEngine } from '../../../src/engine/scr
 import type { FaultName } from '../../../src/engine/scripted/faults.ts'
 import type { EngineRequest } from '../../../src/engine/scripted/request-log.ts'
 import { openFuzzAnswers } from './answers.ts'
-import { ENGINE_FAULTS, MAX_MODEL_LEN, MODEL } from './settings.ts'
+import { ENGINE_FAULTS, type FuzzedEngine, MAX_MODEL_LEN, MODEL } from './settings.ts'
 
 export type EngineUrls = { readonly sound: string; readonly faulty: Readonly<Record<string, string>> }
 
@@ -17,12 +17,12 @@ export type EnginesThread = {
   close(): Promise<void>
 }
 
-export type EnginesBirth = { readonly seed: number; readonly port: MessagePort }
+export type EnginesBirth = { readonly seed: number; readonly engine: FuzzedEngine; readonly port: MessagePort }
 
 // This module is started by `openNode` alone.
-const { seed, port } = workerData as EnginesBirth
+const { seed, engine: shape, port } = workerData as EnginesBirth
 const answers = openFuzzAnswers(seed)
-const settings = { answers, seed, model: MODEL, maxModelLen: MAX_MODEL_LEN } as const
+const settings = { answers, shape, seed, model: MODEL, maxModelLen: MAX_MODEL_LEN } as const
 
 const sound = await openScriptedEngine(settings)
 const faulty = new Map<FaultName, ScriptedEngine>()

@@ -17,7 +17,7 @@ import { openBoundary } from '../../../src/proxy/open-boundary.ts'
 import { type ArenaStats, openArena } from '../../../src/tokens/arena.ts'
 import { lastMark } from '../marker.ts'
 import type { EngineUrls } from './engines.ts'
-import { ARENA, BOUNDARY, MAX_BODY_BYTES, MODEL } from './settings.ts'
+import { ARENA, BOUNDARY, type FuzzedEngine, MAX_BODY_BYTES, MODEL } from './settings.ts'
 
 export type DoorSpec = {
   readonly session: string
@@ -57,10 +57,10 @@ export type GatewayThread = {
   end(): Promise<readonly string[]>
 }
 
-export type GatewayBirth = { readonly engines: EngineUrls; readonly port: MessagePort }
+export type GatewayBirth = { readonly engines: EngineUrls; readonly engine: FuzzedEngine; readonly port: MessagePort }
 
 // This module is started by `openNode` alone.
-const { engines, port } = workerData as GatewayBirth
+const { engines, engine, port } = workerData as GatewayBirth
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
@@ -80,7 +80,7 @@ const boundary = openBoundary({
   model: MODEL,
   settings: BOUNDARY,
   transport: faultyTransport,
-  replicas: [{ id: replicaId('r0'), url: engines.sound, engine: 'vllm' }],
+  replicas: [{ id: replicaId('r0'), url: engines.sound, engine }],
   async recordCall(record) {
     const isFlaky = ledgers.get(record.session) === 'flaky' && Number.parseInt(record.digest.slice(0, 2), 16) % 8 === 0
     if (isFlaky) refused.get(record.session)?.add(record.id)
@@ -102,8 +102,8 @@ function faultyTransport(...[url, maxResponseBytes]: Parameters<Transport>): Ret
       if (mark === null || mark.fault === null) return sound.send(request, signal)
       const before = struck.get(mark.index) ?? 0
       struck.set(mark.index, before + 1)
-      const engine = before < mark.fault.times ? faulty.get(mark.fault.name) : undefined
-      return (engine ?? sound).send(request, signal)
+      const struckBy = before < mark.fault.times ? faulty.get(mark.fault.name) : undefined
+      return (struckBy ?? sound).send(request, signal)
     },
     async close() {
       await Promise.all([sound, ...faulty.values()].map((connection) => connection.close()))

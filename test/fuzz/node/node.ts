@@ -5,6 +5,7 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { within } from '../deadline.ts'
 import type { EnginesBirth, EnginesThread } from './engines.ts'
 import type { GatewayBirth, GatewayThread } from './gateway.ts'
+import type { FuzzedEngine } from './settings.ts'
 
 export type FuzzNode = {
   readonly port: number
@@ -18,13 +19,13 @@ export type FuzzNode = {
 
 const END_MS = 10_000
 
-export async function openNode(seed: number): Promise<FuzzNode> {
+export async function openNode(seed: number, engine: FuzzedEngine): Promise<FuzzNode> {
   const ofEngines = new MessageChannel()
-  const enginesBirth: EnginesBirth = { seed, port: ofEngines.port2 }
+  const enginesBirth: EnginesBirth = { seed, engine, port: ofEngines.port2 }
   const enginesWorker = new Worker(new URL('./engines.ts', import.meta.url), { workerData: enginesBirth, transferList: [ofEngines.port2] })
   const engines = comlink.wrap<EnginesThread>(nodeEndpoint(ofEngines.port1))
   const ofGateway = new MessageChannel()
-  const gatewayBirth: GatewayBirth = { engines: await engines.urls(), port: ofGateway.port2 }
+  const gatewayBirth: GatewayBirth = { engines: await engines.urls(), engine, port: ofGateway.port2 }
   const gatewayWorker = new Worker(new URL('./gateway.ts', import.meta.url), { workerData: gatewayBirth, transferList: [ofGateway.port2] })
   const gateway = comlink.wrap<GatewayThread>(nodeEndpoint(ofGateway.port1))
   let isEnding = false
@@ -36,7 +37,11 @@ export async function openNode(seed: number): Promise<FuzzNode> {
     })
   })
   died.catch(() => {})
-  const { port } = await Promise.race([gateway.ready(), died])
+  const { port } = await Promise.race([gateway.ready(), died]).catch(async (error: unknown) => {
+    await Promise.all([gatewayWorker.terminate(), enginesWorker.terminate()])
+    for (const end of [ofEngines.port1, ofGateway.port1]) end.close()
+    throw error
+  })
   return {
     port,
     gateway,

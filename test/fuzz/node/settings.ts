@@ -2,6 +2,9 @@
 import type { FaultName } from '../../../src/engine/scripted/faults.ts'
 import type { BoundarySettings } from '../../../src/proxy/settings.ts'
 
+/** Whose chat completions the engines serve, and the gateway asks for. */
+export type FuzzedEngine = 'vllm' | 'sglang'
+
 export const MODEL = 'qwen3-scripted'
 export const MAX_MODEL_LEN = 32_768
 /** Bodies beyond it must be refused, so that it is cheap to be beyond it. */
