@@ -26,7 +26,7 @@ export async function generate(
 ): Promise<Generated> {
   const { kernel, pool, settings } = host
   const ending = openEnding(host, request.parameters)
-  const lessons: Lessons = { avoid: new Set(), maxTokens: null, needsSoundArguments: false, breaks: 0, aborts: 0 }
+  const lessons: Lessons = { avoid: new Set(), maxTokens: null, overBudget: null, needsSoundArguments: false, breaks: 0, aborts: 0 }
   for (;;) {
     const acquired = await pool.acquire(session, tier, lessons.avoid, signal)
     if (!acquired.ok) return ending.failed(acquired.failure)
@@ -59,8 +59,12 @@ async function sendOnce(
   const { tools, messages, parameters: wanted } = prepared.request
   ending.sent(lease, wanted, prepared.diagnostics)
   if (lessons.maxTokens === null) {
-    const fits = await fittingBudget(lease, profile.maxModelLen, prepared.request, send)
-    if (fits !== null) learnBudget(lessons, ending, fits)
+    const { overBudget } = lessons
+    const fits = await fittingBudget(lease, profile.maxModelLen, prepared.request, overBudget !== null, send)
+    const left = fits ?? overBudget?.fittingMaxTokens ?? null
+    // The prompt leaves nothing, or nobody counts it: there is nothing else to send.
+    if (left === null && overBudget !== null) return { lease, profile, messages, outcome: overBudget }
+    if (left !== null) learnBudget(lessons, ending, left)
   }
   const parameters = lessons.maxTokens === null ? wanted : { ...wanted, max_tokens: lessons.maxTokens }
   ending.sent(lease, parameters, prepared.diagnostics)
@@ -71,13 +75,19 @@ async function sendOnce(
 }
 
 /**
- * What the prompt leaves of the context, for a budget that would not fit even an empty prompt; null for any other, when the
- * context or the prompt's length is not known, and when nothing is left: the engine then says so itself.
+ * What the prompt leaves of the context, for a budget that was refused or that would not fit even an empty prompt; null for any
+ * other, when the context or the prompt's length is not known, and when nothing is left: the engine then says so itself.
  */
-async function fittingBudget(lease: Lease, profiledLen: number | null, request: ChatRequest, send: Send): Promise<number | null> {
+async function fittingBudget(
+  lease: Lease,
+  profiledLen: number | null,
+  request: ChatRequest,
+  wasRefused: boolean,
+  send: Send,
+): Promise<number | null> {
   const context = lease.maxModelLen ?? profiledLen
   const { max_tokens: asked } = request.parameters
-  if (context === null || typeof asked !== 'number' || asked < context) return null
+  if (context === null || typeof asked !== 'number' || (asked < context && !wasRefused)) return null
   const counted = await lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)
   return counted !== null && counted < context ? context - counted : null
 }

@@ -13,12 +13,16 @@ import type { ModelProfile } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
 
+type Rejection = Extract<EngineReply, { type: 'rejected' }>
+
 /** What earlier sends of a call have taught: the next one is made by it. */
 export type Lessons = {
   /** Replicas that could not be reached; they are asked last. */
   readonly avoid: Set<ReplicaId>
   /** The budget that fits the context, once it is known that the wanted one does not. */
   maxTokens: number | null
+  /** The first refusal that may be of the budget: only the prompt's length tells. */
+  overBudget: Rejection | null
   /** An engine has refused the conversation as it is, and calls in it may be why. */
   needsSoundArguments: boolean
   breaks: number
@@ -104,13 +108,13 @@ function broken(
 }
 
 /** Another send when the refusal has a remedy that was not tried yet; else null. */
-function rejected(
-  { ending, lessons }: Judge,
-  messages: readonly ChatMessage[],
-  reply: Extract<EngineReply, { type: 'rejected' }>,
-): Verdict | null {
-  if (reply.fittingMaxTokens !== null && lessons.maxTokens === null && typeof ending.parameters().max_tokens === 'number') {
-    learnBudget(lessons, ending, reply.fittingMaxTokens)
+function rejected({ ending, lessons }: Judge, messages: readonly ChatMessage[], reply: Rejection): Verdict | null {
+  const { max_tokens: asked } = ending.parameters()
+  const isOfLength = reply.fittingMaxTokens !== null || reply.reason === 'context-overflow'
+  if (isOfLength && typeof asked === 'number' && lessons.maxTokens === null && lessons.overBudget === null) {
+    // One token less than was asked for is what is left when counting stopped at the first token too many.
+    if (reply.fittingMaxTokens !== null && reply.fittingMaxTokens < asked - 1) learnBudget(lessons, ending, reply.fittingMaxTokens)
+    else lessons.overBudget = reply
     return AT_ONCE
   }
   if (lessons.needsSoundArguments || reply.reason === 'context-overflow' || (reply.status !== 400 && reply.status !== 500)) return null
@@ -138,7 +142,7 @@ function oddities(answer: ChatAnswer): readonly Diagnostic[] {
 }
 
 /** Clients must see what is theirs to mend with its status; the engine's own credentials and routes are not. */
-function rejection(reply: Extract<EngineReply, { type: 'rejected' }>): Failure {
+function rejection(reply: Rejection): Failure {
   const { status, message, retryAfterMs } = reply
   if (reply.reason === 'context-overflow') return failure('context-overflow', message, { param: 'messages' })
   if (status === 429 || status === 503) return failure('overloaded', message, { status, retryAfterMs: retryAfterMs ?? 1_000 })

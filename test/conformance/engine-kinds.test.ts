@@ -112,6 +112,24 @@ describe.each(Object.keys(SHAPES) as EngineKind[])('%s', (kind) => {
     expect(record).toMatchObject({ maxTokensRequested: 500, diagnostics: [{ code: 'max-tokens-clamped' }] })
     expect(record!.sampling.maxTokens! + record!.usage!.promptTokens).toBe(500)
   })
+
+  it('TO-06 cuts a budget that this prompt leaves no room for, in whatever words the engine refuses it', async () => {
+    const { records, chat, generated } = await open(kind, { maxModelLen: 500 })
+    expect((await chat({ messages: [{ role: 'user', content: 'go' }], tools, max_tokens: 490 })).status).toBe(200)
+    const promptTokens = generated()[0]!.promptTokens
+    // llama.cpp refuses no budget: it ends at its context by itself.
+    const budget = kind === 'llamacpp' ? 490 : 500 - promptTokens
+    expect(records[0]).toMatchObject({ status: 'ok', maxTokensRequested: 490, sampling: { maxTokens: budget } })
+  })
+
+  it('TO-06 tells that the context is used up, after which no budget is asked for again', async () => {
+    const { engine, records, chat } = await open(kind, { maxModelLen: 40 })
+    const before = engine.requests().length
+    const { status, json } = await chat({ messages: [{ role: 'user', content: 'word '.repeat(100) }], max_tokens: 20 })
+    expect([status, json.error.code]).toEqual([400, 'context_length_exceeded'])
+    expect(engine.requests()).toHaveLength(before + 1)
+    expect(records[0]).toMatchObject({ status: 'failed', diagnostics: [] })
+  })
 })
 
 it('an engine that serves a Qwen3.5 model does not think, unless the client wants it to', async () => {

@@ -138,6 +138,20 @@ describe('a refusal', () => {
       reason: 'context-overflow',
       fits: null,
     },
+    // vLLM reads a prompt only as far as it may reach: none of these says how long it is.
+    {
+      message:
+        "You passed 769 input tokens and requested 32000 output tokens. However, the model's context length is only 32768 tokens, resulting in a maximum input length of 768 tokens. Please reduce the length of the input prompt.",
+      reason: 'context-overflow',
+      fits: null,
+    },
+    {
+      message: 'max_tokens=40000 cannot be greater than max_model_len=max_total_tokens=32768. Please request fewer output tokens.',
+      reason: 'context-overflow',
+      fits: null,
+    },
+    { message: 'max_tokens=40000 cannot be greater than max_total_tokens=32768', reason: 'context-overflow', fits: null },
+    { message: 'Input length (9 tokens) exceeds the maximum allowed length (8 tokens).', reason: 'context-overflow', fits: null },
     { message: '(5 > 100 - 100) context length', reason: 'context-overflow', fits: null },
     { message: 'unknown field', reason: 'other', fits: null },
   ])('TO-06 $message', ({ message, reason, fits }) => {

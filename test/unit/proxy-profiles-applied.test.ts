@@ -92,6 +92,60 @@ describe('TO-06 a budget', () => {
     expect(sent().max_tokens).toBe(asked)
   })
 
+  const tooMuch = (asked: number) =>
+    `You passed ${4_097 - asked} input tokens and requested ${asked} output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of ${4_096 - asked} tokens.`
+  it.each([
+    ['in the words of current vLLM', tooMuch(4_000)],
+    [
+      'in those of vLLM before it',
+      'maximum context length is 4096 tokens. You requested 4000 output tokens and your prompt contains 97 input tokens',
+    ],
+    ['in those for a budget beyond the context', 'max_tokens=4000 cannot be greater than max_model_len=max_total_tokens=3000.'],
+  ])(
+    'that the engine refuses without having read the whole prompt is cut to what the counted prompt leaves: %s',
+    async (_name, message) => {
+      const { sink } = await ask({ promptTokens: 500 }, { max_tokens: 4_000 })
+      proxy.generations[0]!.respond(400, { error: { message } })
+      await proxy.settle()
+      expect(proxy.generations[1]!.body.max_tokens).toBe(3_596)
+      proxy.generations[1]!.answer()
+      await proxy.settle()
+      expect(sink.status()).toBe(200)
+      expect(told()).toEqual([{ code: 'max-tokens-clamped', detail: '4000 to 3596' }])
+      expect(proxy.records[0]).toMatchObject({ maxTokensRequested: 4_000, sampling: { maxTokens: 3_596 } })
+    },
+  )
+
+  it.each([
+    ['the prompt leaves nothing', 4_096],
+    ['nobody counts the prompt', null],
+  ])('is not sent again when %s: the context is used up', async (_name, promptTokens) => {
+    const { sink } = await ask({ promptTokens }, { max_tokens: 4_000 })
+    proxy.generations[0]!.respond(400, { error: { message: tooMuch(4_000) } })
+    await proxy.settle()
+    expect([proxy.generations.length, sink.status(), proxy.facts.at(-1)]).toEqual([
+      1,
+      400,
+      expect.objectContaining({ contextExhausted: true }),
+    ])
+  })
+
+  it('is cut by what the engine says when that is all there is', async () => {
+    await ask({ promptTokens: null }, { max_tokens: 4_000 })
+    proxy.generations[0]!.respond(400, { error: { message: '(4000 > 4096 - 97)' } })
+    await proxy.settle()
+    expect(proxy.generations[1]!.body.max_tokens).toBe(3_999)
+  })
+
+  it('is refused for good when the cut one is refused too', async () => {
+    const { sink } = await ask({ promptTokens: 500 }, { max_tokens: 4_000 })
+    for (const sent of [0, 1]) {
+      proxy.generations[sent]!.respond(400, { error: { message: tooMuch(4_000) } })
+      await proxy.settle()
+    }
+    expect([proxy.generations.length, sink.status()]).toEqual([2, 400])
+  })
+
   it('is cut once, also when the engine had not been asked to count', async () => {
     await ask({ promptTokens: 96 }, { max_tokens: 32_000 })
     proxy.generations[0]!.respond(400, { error: { message: '(4000 > 4096 - 196)' } })

@@ -10,11 +10,7 @@ export const vllm: WireShape = {
   defaultTopLogprobs: 0,
   refusesBudget: true,
   complaint,
-  tooLong: ({ limit, prompt, output }) =>
-    bad(
-      `This model's maximum context length is ${limit} tokens. However, you requested ${output} output tokens and your prompt contains ${prompt} input tokens, for a total of ${prompt + output} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`,
-      'input_tokens',
-    ),
+  tooLong,
   error: ({ status, message, param }) => ({ error: { message, type: errorType(status), param, code: status } }),
   completion,
   chunks,
@@ -24,6 +20,20 @@ export const vllm: WireShape = {
 const BECOMES_TOOL_CALLS = ['stop', 'length'] as const
 
 const bad = (message: string, param: string): Complaint => ({ status: 400, message, param })
+
+/** It reads a prompt only as far as it may reach, and one token more: what it then calls the prompt's length says nothing of the rest. */
+function tooLong({ limit, output }: { readonly limit: number; readonly output: number }): Complaint {
+  if (output > limit)
+    return bad(
+      `max_tokens=${output} cannot be greater than max_model_len=max_total_tokens=${limit}. Please request fewer output tokens.`,
+      'max_tokens',
+    )
+  const room = limit - output
+  return bad(
+    `You passed ${room + 1} input tokens and requested ${output} output tokens. However, the model's context length is only ${limit} tokens, resulting in a maximum input length of ${room} tokens. Please reduce the length of the input prompt.`,
+    'input_tokens',
+  )
+}
 
 function complaint(request: ChatRequest, model: string): Complaint | null {
   if (request.model !== undefined && request.model !== null && request.model !== model) {

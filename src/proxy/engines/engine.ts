@@ -59,7 +59,7 @@ export type EngineReply =
       readonly weightVersion: string | null
       readonly detail: string
     }
-  /** `fittingMaxTokens`: the engine named the budget that would have fitted. */
+  /** `fittingMaxTokens`: what the lengths that the engine names leave; vLLM counts a prompt only as far as the asked budget lets it be. */
   | {
       readonly type: 'rejected'
       readonly status: number

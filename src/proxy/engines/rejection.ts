@@ -27,9 +27,10 @@ export function refused(message: string): Rejection {
   return { type: 'rejected', status: 400, reason: 'other', message, retryAfterMs: null, fittingMaxTokens: null }
 }
 
-/** llama.cpp names it; vLLM and SGLang say it in a sentence. */
+/** llama.cpp names it; vLLM and SGLang say it in a sentence, which for current vLLM is the same whether it is the prompt or the budget. */
 const OVERFLOW_TYPE = 'exceed_context_size_error'
-const OVERFLOW = /context length|longer than the (model|maximum)|max_model_len|exceeds the available context size/i
+const OVERFLOW =
+  /context length|longer than the (model|maximum)|max_model_len|max_total_tokens|exceeds the (available context size|maximum allowed length)/i
 
 /** Sentences with which engines refuse a budget, and where the context and the prompt stand in them. */
 const BUDGET: readonly RegExp[] = [

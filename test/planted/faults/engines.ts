@@ -73,11 +73,11 @@ export const ENGINE_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/proxy-engines-native.test.ts'],
   },
   {
-    name: 'llama.cpp samples by its own shaping defaults',
-    file: 'src/proxy/engines/llamacpp.ts',
-    find: 'const body: Record<string, unknown> = { ...NEUTRAL, n_predict: -1 }',
-    replace: 'const body: Record<string, unknown> = { n_predict: -1 }',
-    suites: ['test/conformance/engine-adapters.test.ts'],
+    name: 'what a training session samples from is left to the engine',
+    file: 'src/proxy/profiles/preparation.ts',
+    find: "const asked = tier === 'train' ? {",
+    replace: "const asked = tier === 'eval' ? {",
+    suites: ['test/unit/proxy-profiles-applied.test.ts'],
   },
   {
     name: 'llama.cpp is asked for no probabilities at all',
@@ -105,6 +105,13 @@ export const ENGINE_FAULTS: readonly PlantedFault[] = [
     file: 'src/proxy/generation.ts',
     find: 'return counted !== null && counted < context ? context - counted : null',
     replace: 'return counted !== null && counted > context ? context - counted : null',
+    suites: ['test/unit/proxy-profiles-applied.test.ts'],
+  },
+  {
+    name: 'a budget that the engine refuses unread passes for a context that is used up',
+    file: 'src/proxy/verdict.ts',
+    find: 'else lessons.overBudget = reply',
+    replace: 'else return null',
     suites: ['test/unit/proxy-profiles-applied.test.ts'],
   },
 ]
