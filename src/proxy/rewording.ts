@@ -26,7 +26,8 @@ function isRewordedValue(was: unknown, is: unknown): boolean {
 }
 
 function withoutLineEnds(text: string): string {
-  return text.replaceAll(/[ \t]+$/gm, '')
+  // From the start of a run only: a long one inside a line would else be tried from each of its blanks.
+  return text.replaceAll(/(?<![ \t])[ \t]+$/gm, '')
 }
 
 /** Models begin nearly every command with a change to the folder they are in. */

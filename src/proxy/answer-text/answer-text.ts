@@ -106,5 +106,6 @@ function readBlock(body: string, form: 'json' | 'xml' | 'none', tools: readonly 
 }
 
 const trimStart = (text: string): string => text.replace(/^\n+/, '')
-const trimEnd = (text: string): string => text.replace(/\n+$/, '')
+/** From the start of a run only, which would else be tried from each of its line breaks. */
+const trimEnd = (text: string): string => text.replace(/(?<!\n)\n+$/, '')
 const trim = (text: string): string => trimEnd(trimStart(text))

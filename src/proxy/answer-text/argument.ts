@@ -85,6 +85,6 @@ function integer(text: string): string | null {
 function number(text: string): string | null {
   const whole = integer(text)
   if (whole !== null) return whole
-  const isDecimal = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(text)
+  const isDecimal = /^\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(text)
   return isDecimal && Number.isFinite(Number(text)) ? pythonNumber(text.trim().replace(/^\+/, '')) : null
 }

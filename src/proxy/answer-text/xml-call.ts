@@ -4,14 +4,16 @@ import { isObject, type JsonObject } from '../json.ts'
 import type { CallText, ReadBlock } from './answer-text.ts'
 import { argumentJson } from './argument.ts'
 
-const FUNCTION = /<function=([\s\S]*?)<\/function>/g
+/** Without its end it reaches to the end of the text. */
+const FUNCTION = /<function=([\s\S]*?)(<\/function>|$)/g
 /** A parameter that lacks its end tag ends with the next one, as both engines have it. */
 const PARAMETER = /<parameter=([\s\S]*?)(?:<\/parameter>|(?=<parameter=)|$)/g
 
 /** A function that was cut before its end is no call: its last argument could be half of what was meant. */
 export function readXmlCalls(body: string, tools: readonly Tool[]): ReadBlock {
   const calls: CallText[] = []
-  for (const [, inner = ''] of body.matchAll(FUNCTION)) {
+  for (const [, inner = '', end = ''] of body.matchAll(FUNCTION)) {
+    if (end === '') return NO_FUNCTION
     const head = /^([^>]*)>/.exec(inner)
     const name = head?.[1]?.trim() ?? ''
     if (head === null || name === '') return { ok: false, detail: 'a function has no name' }
@@ -19,10 +21,10 @@ export function readXmlCalls(body: string, tools: readonly Tool[]): ReadBlock {
     if (args === null) return { ok: false, detail: `a parameter of ${name} has no name` }
     calls.push({ name, arguments: args })
   }
-  const rest = body.replace(FUNCTION, '').trim()
-  if (calls.length === 0 || rest.includes('<function=')) return { ok: false, detail: 'no complete function' }
-  return { ok: true, calls }
+  return calls.length === 0 ? NO_FUNCTION : { ok: true, calls }
 }
+
+const NO_FUNCTION: ReadBlock = { ok: false, detail: 'no complete function' }
 
 function readParameters(text: string, schema: JsonObject): string | null {
   // A name given twice keeps its place and takes the last value, as a Python dictionary does.

@@ -7,7 +7,11 @@ export function parseEngineJson(bytes: Uint8Array): Parsed {
   const parsed = parseJson(bytes)
   if (parsed.ok) return parsed
   const text = new TextDecoder().decode(bytes)
-  const repaired = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g, (token) => (token.startsWith('"') ? token : 'null'))
+  let isInString = false
+  const repaired = text.replace(/\\.|"|-?\b(?:NaN|Infinity)\b/gs, (token) => {
+    if (token === '"') isInString = !isInString
+    return isInString || token === '"' || token.startsWith('\\') ? token : 'null'
+  })
   return repaired === text ? parsed : parseJson(Buffer.from(repaired))
 }
 

@@ -43,8 +43,8 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'one turn in several messages becomes several turns',
     file: `${DIALECT}/history.ts`,
-    find: '(last.origin === undefined || message.origin === undefined || last.origin === message.origin)',
-    replace: 'last.origin !== undefined && last.origin === message.origin',
+    find: 'if (origin !== undefined && message.origin !== undefined && message.origin !== origin) end()',
+    replace: 'if (origin === undefined || message.origin !== origin) end()',
     suites: ['test/unit/dialect-anthropic-history.test.ts'],
   },
   {

@@ -10,8 +10,8 @@ export const GOOGLE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a Google result goes to the first open call whatever id it has',
     file: `${FOLDER}/pairing.ts`,
-    find: 'const byId = open.findIndex((call) => call.id === result.id)\n    const index',
-    replace: 'const byId = -1\n    const index',
+    find: 'const awaited = open.byId(result.id)',
+    replace: 'const awaited = null',
     suites: HISTORY,
   },
   {
@@ -31,8 +31,8 @@ export const GOOGLE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'pieces of a Google model turn are joined as lines',
     file: `${FOLDER}/history.ts`,
-    find: 'else words += part.text',
-    replace: "else words += (words === '' ? '' : '\\n') + part.text",
+    find: 'else content += part.text',
+    replace: "else content += (content === '' ? '' : '\\n') + part.text",
     suites: HISTORY,
   },
   {

@@ -2,6 +2,7 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
+import { imagePart, textPart } from '../content.ts'
 import { isAbsent, list, noteDropped, object, refuse, text } from '../reading.ts'
 
 export type TypedBlock = JsonObject & { readonly type: string }
@@ -49,17 +50,8 @@ export function readParts(block: TypedBlock, place: string, diagnostics: Diagnos
   }
 }
 
-/** One text where there is nothing but text, joined the same way in every turn. */
-export function collapse(parts: readonly ContentPart[]): string | readonly ContentPart[] {
-  return parts.every((part) => part.type === 'text') ? parts.map((part) => part.text).join('\n') : parts
-}
-
-export function textPart(words: string): ContentPart {
-  return { type: 'text', text: words }
-}
-
 /** A string stands for one text block. */
-function readContent(value: unknown, place: string, diagnostics: Diagnostic[]): readonly ContentPart[] {
+export function readContent(value: unknown, place: string, diagnostics: Diagnostic[]): readonly ContentPart[] {
   if (typeof value === 'string') return [textPart(value)]
   return list(value, place).flatMap((block, index) => readParts(readBlock(block, `${place}[${index}]`), `${place}[${index}]`, diagnostics))
 }
@@ -68,10 +60,10 @@ function readImage(source: JsonObject, place: string): ContentPart {
   switch (source.type) {
     case 'base64': {
       const type = text(source.media_type, `${place}.media_type`)
-      return { type: 'image_url', image_url: { url: `data:${type};base64,${text(source.data, `${place}.data`)}` } }
+      return imagePart(`data:${type};base64,${text(source.data, `${place}.data`)}`)
     }
     case 'url':
-      return { type: 'image_url', image_url: { url: text(source.url, `${place}.url`) } }
+      return imagePart(text(source.url, `${place}.url`))
     default:
       return refuse(place, `an image can be given as base64 or url, not as ${named(source.type)}`)
   }

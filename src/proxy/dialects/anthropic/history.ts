@@ -2,10 +2,12 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
+import { assistantMessage } from '../assistant-message.ts'
+import { contentOf, textOf } from '../content.ts'
 import { isAbsent, list, note, noteDropped, object, refuse, text } from '../reading.ts'
 import { signedCall } from '../signature.ts'
 import { mergeLeadingSystem } from '../system-messages.ts'
-import { collapse, isServerBlock, readBlock, readParts, type TypedBlock, textPart } from './blocks.ts'
+import { isServerBlock, readBlock, readContent, readParts, type TypedBlock } from './blocks.ts'
 import { readSystem } from './system.ts'
 
 const MESSAGE_FIELDS = new Set(['role', 'content'])
@@ -61,8 +63,8 @@ function readUser(blocks: readonly unknown[], place: string, diagnostics: Diagno
     if (block.type === 'tool_result') {
       if (own.length > 0) note('order-approximated', `${here}: moved before what stood in front of it`, diagnostics)
       noteDropped(block, RESULT_FIELDS, here, diagnostics)
-      const parts = readResult(block, `${here}.content`, diagnostics)
-      const words = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
+      const parts = isAbsent(block.content) ? [] : readContent(block.content, `${here}.content`, diagnostics)
+      const words = textOf(parts)
       images.push(...parts.filter((part) => part.type !== 'text'))
       results.push({
         role: 'tool',
@@ -76,15 +78,7 @@ function readUser(blocks: readonly unknown[], place: string, diagnostics: Diagno
     }
   }
   const parts = [...images, ...own]
-  return parts.length === 0 ? results : [...results, { role: 'user', content: collapse(parts) }]
-}
-
-function readResult({ content }: TypedBlock, place: string, diagnostics: Diagnostic[]): readonly ContentPart[] {
-  if (isAbsent(content)) return []
-  if (typeof content === 'string') return [textPart(content)]
-  return list(content, place).flatMap((value, index) =>
-    readParts(readBlock(value, `${place}[${index}]`), `${place}[${index}]`, diagnostics),
-  )
+  return parts.length === 0 ? results : [...results, { role: 'user', content: contentOf(parts) }]
 }
 
 const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control'])
@@ -135,7 +129,7 @@ function readAssistant(blocks: readonly unknown[], place: string, diagnostics: D
         note('block-dropped', `${here}: ${block.type.slice(0, 64)}`, diagnostics)
     }
   }
-  return assistant(joinLines(thoughts), joinLines(texts), calls, origin)
+  return assistantMessage({ reasoning: joinLines(thoughts), content: joinLines(texts), calls, origin })
 }
 
 function readToolUse(block: TypedBlock, place: string): ToolCall {
@@ -156,16 +150,6 @@ function printed(input: JsonObject, place: string): string {
   }
 }
 
-function assistant(reasoning: string, words: string, calls: readonly ToolCall[], origin: string | null): AssistantMessage {
-  return {
-    role: 'assistant',
-    content: words === '' && calls.length > 0 ? null : words,
-    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(origin === null ? {} : { origin }),
-  }
-}
-
 /** Empty texts are what an answer without words is told as. */
 function joinLines(lines: readonly string[]): string {
   return lines.filter((line) => line !== '').join('\n')
@@ -174,25 +158,34 @@ function joinLines(lines: readonly string[]): string {
 /** Neighbouring assistant messages are one turn, as the vendor has it, unless they are known to be answers to two calls. */
 function joinTurns(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const turns: ChatMessage[] = []
+  let turn: AssistantMessage[] = []
+  let origin: string | undefined
+  const end = (): void => {
+    if (turn.length > 0) turns.push(joined(turn))
+    turn = []
+    origin = undefined
+  }
   for (const message of messages) {
-    const last = turns.at(-1)
-    const isSameTurn =
-      last?.role === 'assistant' &&
-      message.role === 'assistant' &&
-      (last.origin === undefined || message.origin === undefined || last.origin === message.origin)
-    if (!isSameTurn) {
+    if (message.role !== 'assistant') {
+      end()
       turns.push(message)
       continue
     }
-    const both = [last, message]
-    turns[turns.length - 1] = assistant(
-      joinLines(both.map((each) => each.reasoning_content ?? '')),
-      joinLines(both.map((each) => (typeof each.content === 'string' ? each.content : ''))),
-      both.flatMap((each) => each.tool_calls ?? []),
-      last.origin ?? message.origin ?? null,
-    )
+    if (origin !== undefined && message.origin !== undefined && message.origin !== origin) end()
+    turn.push(message)
+    origin ??= message.origin
   }
+  end()
   return turns
+}
+
+function joined(turn: readonly AssistantMessage[]): AssistantMessage {
+  return assistantMessage({
+    reasoning: joinLines(turn.map((message) => message.reasoning_content ?? '')),
+    content: joinLines(turn.map(({ content }) => (typeof content === 'string' ? content : ''))),
+    calls: turn.flatMap((message) => message.tool_calls ?? []),
+    origin: turn.find((message) => message.origin !== undefined)?.origin ?? null,
+  })
 }
 
 /** Templates want a result directly after its call: what stands between goes behind it. Nothing else changes place. */

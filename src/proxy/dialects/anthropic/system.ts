@@ -1,8 +1,9 @@
 // System prompts, at the head and between messages: Claude Code's billing line taken out, everything else kept where it stands.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage } from '../../chat.ts'
+import { contentOf } from '../content.ts'
 import { isAbsent, list, note } from '../reading.ts'
-import { collapse, readBlock, readParts } from './blocks.ts'
+import { readBlock, readParts } from './blocks.ts'
 
 /** Its hash changes with every call, and a prompt that begins with it shares no prefix with the one before. */
 const BILLING_LINE = /^(?:x-anthropic-billing-header:[^\r\n]*[\r\n]*)+/
@@ -29,7 +30,7 @@ function readSystemBlocks(blocks: readonly unknown[], place: string, diagnostics
       return words === '' ? [] : [{ ...part, text: words }]
     })
   })
-  return collapse(parts)
+  return contentOf(parts)
 }
 
 function withoutBilling(words: string): string {

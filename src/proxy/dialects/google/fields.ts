@@ -69,5 +69,6 @@ export function noteOthers(fields: Fields, known: ReadonlySet<string>, diagnosti
 const NOTHING_KNOWN: ReadonlySet<string> = new Set()
 
 function camelCase(name: string): string {
-  return name.replace(/_+([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase())
+  // What follows may be missing, so that a long run of them is passed at once and not tried from each of its places.
+  return name.replace(/_+([a-z0-9]?)/g, (run, letter: string) => (letter === '' ? run : letter.toUpperCase()))
 }

@@ -2,9 +2,11 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
 import { isObject } from '../../json.ts'
+import { assistantMessage } from '../assistant-message.ts'
+import { contentOf, textPart } from '../content.ts'
 import { note, refuse } from '../reading.ts'
 import { signedCall } from '../signature.ts'
-import { type Fields, fieldsOf, listAt, noteOthers, placeOf, textAt } from './fields.ts'
+import { type Fields, fieldsOf, listAt, noteOthers, placeOf, textAt, valueAt } from './fields.ts'
 import { openPairing, resultMessage } from './pairing.ts'
 import { type Part, readPart } from './parts.ts'
 
@@ -15,8 +17,8 @@ type Contents = { readonly messages: readonly ChatMessage[]; readonly unpaired: 
 
 export function readContents(request: Fields, diagnostics: Diagnostic[]): Contents {
   const place = placeOf(request, 'contents')
-  const given =
-    typeof request.members.get('contents')?.value === 'string' ? [request.members.get('contents')?.value] : listAt(request, 'contents')
+  const value = valueAt(request, 'contents')
+  const given = typeof value === 'string' ? [value] : listAt(request, 'contents')
   if (given.length === 0) refuse(place, 'must hold at least one content')
   const contents = given.map((content, index) => readContent(content, `${place}[${index}]`, diagnostics))
   const pairing = openPairing(diagnostics)
@@ -43,7 +45,8 @@ export function readSystemInstruction(request: Fields, diagnostics: Diagnostic[]
   const { value, place } = instruction
   const isContent = isObject(value) && (value.parts !== undefined || value.role !== undefined)
   const parts = isContent ? readContent(value, place, diagnostics).parts : partsOf(value, place, diagnostics)
-  return parts.length === 0 ? null : { role: 'system', content: contentOf(parts) }
+  const content = contentOf(saidIn(parts))
+  return content.length === 0 ? null : { role: 'system', content }
 }
 
 function partsOf(value: unknown, place: string, diagnostics: Diagnostic[]): readonly Part[] {
@@ -105,30 +108,23 @@ function originOf(parts: readonly Part[]): string | null {
 function readTurn(turn: readonly Content[], before: number, diagnostics: Diagnostic[]): AssistantMessage {
   const parts = turn.flatMap((content) => content.parts)
   let reasoning = ''
-  let words = ''
+  let content = ''
   const calls: ToolCall[] = []
   for (const part of parts) {
     if (part.result !== null) refuse(part.result.place, 'a functionResponse cannot stand in a model turn')
     if (part.image !== null) refuse(part.place, 'only text, thoughts and function calls can be served in a model turn')
     if (part.signature !== null && signedCall(part.signature) === null) note('signature-unknown', part.place, diagnostics)
     if (part.text !== null && part.text !== '') {
-      if (calls.length > 0 || (part.isThought && words !== '')) note('order-approximated', part.place, diagnostics)
+      if (calls.length > 0 || (part.isThought && content !== '')) note('order-approximated', part.place, diagnostics)
       // The pieces of a stream are joined as they were cut: without anything between them.
       if (part.isThought) reasoning += part.text
-      else words += part.text
+      else content += part.text
     }
     if (part.call === null) continue
     const { id, name, arguments: args } = part.call
     calls.push({ id: id ?? `call_${before + calls.length}`, type: 'function', function: { name, arguments: args } })
   }
-  const origin = originOf(parts)
-  return {
-    role: 'assistant',
-    content: words === '' && calls.length > 0 ? null : words,
-    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(origin === null ? {} : { origin }),
-  }
+  return assistantMessage({ reasoning, content, calls, origin: originOf(parts) })
 }
 
 /** Results first, for templates want them directly after their calls; then what they show and what else was said, in its order. */
@@ -145,17 +141,12 @@ function readReply(reply: readonly Content[], pairing: ReturnType<typeof openPai
   const showing = reply.find(({ parts }) => parts.some(({ result }) => result !== null))
   const said = reply.flatMap((content): readonly ChatMessage[] => {
     if (content.parts.length === 0) note('block-dropped', content.place, diagnostics)
-    const own = content.parts.filter(({ text, image }) => text !== null || image !== null)
-    const shown = content === showing ? images : []
-    if (own.length === 0 && shown.length === 0) return []
-    return [{ role: content.role === 'system' ? 'system' : 'user', content: contentOf(own, shown) }]
+    const own = [...(content === showing ? images : []), ...saidIn(content.parts)]
+    return own.length === 0 ? [] : [{ role: content.role === 'system' ? 'system' : 'user', content: contentOf(own) }]
   })
   return [...answered.map(resultMessage), ...said]
 }
 
-/** Texts alone become one text; with an image among them everything stays a part. */
-function contentOf(parts: readonly Part[], shown: readonly ContentPart[] = []): string | readonly ContentPart[] {
-  if (shown.length === 0 && parts.every(({ image }) => image === null)) return parts.map(({ text }) => text ?? '').join('\n')
-  const own = parts.flatMap(({ text, image }) => [...(text === null ? [] : [{ type: 'text', text }]), ...(image === null ? [] : [image])])
-  return [...shown, ...own]
+function saidIn(parts: readonly Part[]): readonly ContentPart[] {
+  return parts.flatMap(({ text, image }) => [...(text === null ? [] : [textPart(text)]), ...(image === null ? [] : [image])])
 }

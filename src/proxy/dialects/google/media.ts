@@ -1,5 +1,6 @@
 // Images of Google's parts → the pivot's `image_url`; any other medium is refused by its place, for it would be missing from the prompt.
 import type { ContentPart } from '../../chat.ts'
+import { imagePart } from '../content.ts'
 import { refuse, text } from '../reading.ts'
 import { type Fields, objectAt, placeOf, textAt, valueAt } from './fields.ts'
 
@@ -8,13 +9,13 @@ export function readMedia(part: Fields): ContentPart | null {
   const inline = objectAt(part, 'inlineData')
   if (inline !== null) {
     const mimeType = imageType(inline)
-    return image(`data:${mimeType};base64,${text(valueAt(inline, 'data'), placeOf(inline, 'data'))}`)
+    return imagePart(`data:${mimeType};base64,${text(valueAt(inline, 'data'), placeOf(inline, 'data'))}`)
   }
   const file = objectAt(part, 'fileData')
   if (file === null) return null
   const uri = text(valueAt(file, 'fileUri'), placeOf(file, 'fileUri'))
   if (valueAt(file, 'mimeType') !== undefined || !IMAGE_NAME.test(uri)) imageType(file)
-  return image(uri)
+  return imagePart(uri)
 }
 
 /** A file may come without its type; then its name has to say it. */
@@ -27,8 +28,4 @@ function imageType(data: Fields): string {
     placeOf(data, 'mimeType'),
     `only images can be served, got ${type === null ? 'nothing' : JSON.stringify(type.slice(0, 64))}`,
   )
-}
-
-function image(url: string): ContentPart {
-  return { type: 'image_url', image_url: { url } }
 }

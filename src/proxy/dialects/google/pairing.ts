@@ -16,70 +16,91 @@ export type Pairing = {
   unpaired(): string | null
 }
 
+/** A call with its result, which may come in pieces. */
 type Answered = {
   readonly call: ToolCall
-  /** The id the result came with: another one under the same name answers another call. */
-  readonly given: string | null
   readonly first: string
-  text: string
-  images: readonly ContentPart[]
+  readonly texts: string[]
+  readonly images: ContentPart[]
 }
 
 export function openPairing(diagnostics: Diagnostic[]): Pairing {
-  let open: ToolCall[] = []
+  let open = openCalls([])
   /** Calls of earlier turns that have a result. */
   const earlier = new Set<string>()
-  const orphans: string[] = []
-
-  function take(result: Result): ToolCall | null {
-    const byId = open.findIndex((call) => call.id === result.id)
-    const index = byId === -1 ? open.findIndex((call) => call.function.name === result.name) : byId
-    return open.splice(index, index === -1 ? 0 : 1)[0] ?? null
-  }
-
-  /** A call without an open one left is answered again: some clients repeat a result, others give it in several pieces. */
-  function repeated(result: Result, answered: readonly Answered[]): Answered | null {
-    const byId = answered.find(({ call }) => call.id === result.id)
-    if (byId !== undefined || open.some((call) => call.function.name === result.name)) return byId ?? null
-    return answered.findLast(({ call, given }) => call.function.name === result.name && given === result.id) ?? null
-  }
-
-  function answer(result: Result, answered: Answered[]): void {
-    const told = JSON.stringify([result.text, result.images])
-    // An open call wins: some clients use an id again in a later turn.
-    const isAwaited = open.some((call) => call.id === result.id)
-    const again = isAwaited ? null : repeated(result, answered)
-    if (again?.first === told || (again === null && !isAwaited && result.id !== null && earlier.has(result.id))) {
-      note('block-dropped', `${result.place}: the call has its result`, diagnostics)
-      return
-    }
-    if (again !== null) {
-      note('block-joined', `${result.place}: the call has a result already`, diagnostics)
-      again.text += `\n${result.text}`
-      again.images = [...again.images, ...result.images]
-      return
-    }
-    const call = take(result) ?? orphan(result)
-    answered.push({ call, given: result.id, first: told, text: result.text, images: result.images })
-  }
+  let orphans = 0
+  let unpaired: string | null = null
 
   /** Counted under an id of its own; a generation is refused. */
   function orphan({ place, id, name }: Result): ToolCall {
-    orphans.push(place)
-    return { id: id ?? `result_${orphans.length}`, type: 'function', function: { name: name ?? '', arguments: '{}' } }
+    orphans += 1
+    unpaired ??= place
+    return { id: id ?? `result_${orphans}`, type: 'function', function: { name: name ?? '', arguments: '{}' } }
   }
 
   return {
     ask(calls) {
-      open = [...calls]
+      open = openCalls(calls)
     },
     answer(results) {
       const answered: Answered[] = []
-      for (const result of results) answer(result, answered)
+      const byId = new Map<string | null, Answered>()
+      /** By the name and the id that a result came with: another id under the same name answers another call. */
+      const byKey = new Map<string, Answered>()
+      for (const result of results) {
+        const told = JSON.stringify([result.text, result.images])
+        const key = JSON.stringify([result.name, result.id])
+        // An open call wins: some clients use an id again in a later turn.
+        const awaited = open.byId(result.id)
+        const named = open.byName(result.name)
+        const again = awaited === null ? (byId.get(result.id) ?? (named === null ? byKey.get(key) : undefined)) : undefined
+        const isOld = awaited === null && again === undefined && result.id !== null && earlier.has(result.id)
+        if (again?.first === told || isOld) {
+          note('block-dropped', `${result.place}: the call has its result`, diagnostics)
+        } else if (again !== undefined) {
+          // Some clients repeat a result, others give it in several pieces.
+          note('block-joined', `${result.place}: the call has a result already`, diagnostics)
+          again.texts.push(result.text)
+          again.images.push(...result.images)
+        } else {
+          const call = awaited ?? named ?? orphan(result)
+          open.close(call)
+          const one: Answered = { call, first: told, texts: [result.text], images: [...result.images] }
+          answered.push(one)
+          if (!byId.has(call.id)) byId.set(call.id, one)
+          byKey.set(key, one)
+        }
+      }
       for (const { call } of answered) earlier.add(call.id)
-      return answered.map(({ call, text, images }) => ({ id: call.id, text, images }))
+      return answered.map(({ call, texts, images }) => ({ id: call.id, text: texts.join('\n'), images }))
     },
-    unpaired: () => orphans[0] ?? null,
+    unpaired: () => unpaired,
+  }
+}
+
+/** Calls without a result, in the order in which they were asked. */
+type OpenCalls = {
+  byId(id: string | null): ToolCall | null
+  byName(name: string | null): ToolCall | null
+  close(call: ToolCall): void
+}
+
+function openCalls(calls: readonly ToolCall[]): OpenCalls {
+  const open = new Set(calls)
+  const lastFirst = calls.toReversed()
+  const ids = Map.groupBy<string | null, ToolCall>(lastFirst, (call) => call.id)
+  const names = Map.groupBy<string | null, ToolCall>(lastFirst, (call) => call.function.name)
+  function first(queue: ToolCall[] | undefined): ToolCall | null {
+    for (let call = queue?.at(-1); call !== undefined; call = queue?.at(-1)) {
+      if (open.has(call)) return call
+      queue?.pop()
+    }
+    return null
+  }
+  return {
+    byId: (id) => first(ids.get(id)),
+    byName: (name) => first(names.get(name)),
+    close: (call) => open.delete(call),
   }
 }
 

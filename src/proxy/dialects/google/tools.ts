@@ -50,7 +50,8 @@ export function readToolChoice(
   const mode = (textAt(calling, 'mode') ?? 'MODE_UNSPECIFIED').toUpperCase()
   const place = placeOf(calling, 'allowedFunctionNames')
   const allowed = listAt(calling, 'allowedFunctionNames').map((name, index) => text(name, `${place}[${index}]`))
-  const missing = allowed.find((name) => tools?.some((tool) => tool.function.name === name) !== true)
+  const served = new Set(tools?.map((tool) => tool.function.name))
+  const missing = allowed.find((name) => !served.has(name))
   if (missing !== undefined)
     refuse(place, `names ${JSON.stringify(missing.slice(0, 128))}, which is not among the functions that can be served`)
   switch (mode) {

@@ -1,16 +1,18 @@
 // The conversation that input items tell → the pivot's messages: one assistant message for one turn, its results right after it.
 import type { Diagnostic } from '../../../contract/call.ts'
 import { unreachable } from '../../../kernel/unreachable.ts'
-import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
+import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
+import { assistantMessage } from '../assistant-message.ts'
+import { contentOf } from '../content.ts'
 import { note, refuse } from '../reading.ts'
-import { contentOf, type ToolOutput, textOf } from './content.ts'
 import type { Piece, Said } from './items.ts'
+import type { ToolOutput } from './tool-output.ts'
 
 type Turn = {
   origin: string | null
   readonly reasoning: string[]
   /** Null until a message item has been seen. */
-  content: ContentPart[] | null
+  parts: ContentPart[] | null
   readonly calls: ToolCall[]
   /** By call id, in the order of arrival. */
   readonly results: Map<string, ToolOutput>
@@ -18,7 +20,11 @@ type Turn = {
   readonly isSpoken: boolean
 }
 
-type Block = { readonly type: 'turn'; readonly turn: Turn } | { readonly type: 'message'; readonly message: ChatMessage }
+type Block =
+  | { readonly type: 'turn'; readonly turn: Turn }
+  | { readonly type: 'message'; readonly message: ChatMessage }
+  /** Parts without a message around them: the user's. */
+  | { readonly type: 'loose'; readonly parts: ContentPart[] }
 
 export type HistoryContext = {
   /** True when earlier calls may be part of a response that is named only. */
@@ -26,19 +32,46 @@ export type HistoryContext = {
   readonly diagnostics: Diagnostic[]
 }
 
-export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: HistoryContext): readonly ChatMessage[] {
-  const blocks: Block[] = []
+export function arrange(pieces: readonly Piece[], context: HistoryContext): readonly ChatMessage[] {
+  const blocks = openBlocks(context)
+  for (const piece of pieces) {
+    switch (piece.type) {
+      case 'said':
+        blocks.say(piece)
+        break
+      case 'result':
+        blocks.answer(piece)
+        break
+      case 'message':
+        blocks.follow({ type: 'message', message: piece.message })
+        break
+      case 'part':
+        blocks.gather(piece.part)
+        break
+      case 'tools':
+        break
+      default:
+        unreachable(piece)
+    }
+  }
+  return blocks.found.flatMap(messagesOf)
+}
+
+type PieceOf<Type extends Piece['type']> = Extract<Piece, { readonly type: Type }>
+
+/** The blocks of a conversation as its pieces arrive. */
+function openBlocks({ isContinued, diagnostics }: HistoryContext) {
+  const found: Block[] = []
   /** Calls by their own ids and by those of their items; the last one of an id that clients use again. */
   const asked = new Map<string, { readonly id: string; readonly by: Turn }>()
   const answered = new Set<string>()
   let turn: Turn | null = null
   /** True when something else has followed the turn. */
   let isOver = false
-  let loose: ContentPart[] | null = null
 
   function open(isSpoken: boolean): Turn {
-    const opened: Turn = { origin: null, reasoning: [], content: null, calls: [], results: new Map(), isSpoken }
-    blocks.push({ type: 'turn', turn: opened })
+    const opened: Turn = { origin: null, reasoning: [], parts: null, calls: [], results: new Map(), isSpoken }
+    found.push({ type: 'turn', turn: opened })
     isOver = false
     return opened
   }
@@ -47,55 +80,44 @@ export function arrange(pieces: readonly Piece[], { isContinued, diagnostics }: 
     if (known.origin !== null && origin !== null) return known.origin === origin
     return !isOver && known.results.size === 0
   }
-
-  for (const piece of pieces) {
-    if (piece.type !== 'part' && piece.type !== 'tools') loose = null
-    switch (piece.type) {
-      case 'said':
-        if (turn === null || !goesOn(turn, piece.origin)) turn = open(true)
-        else if (isOver) note('order-approximated', piece.place, diagnostics)
-        turn.origin ??= piece.origin
-        add(turn, piece.what)
-        if (piece.what.type === 'call') {
-          const { call, itemId } = piece.what
-          for (const name of itemId === null ? [call.id] : [itemId, call.id]) asked.set(name, { id: call.id, by: turn })
-          answered.delete(call.id)
-        }
-        break
-      case 'result': {
-        const call = asked.get(piece.of)
-        const id = call?.id ?? piece.of
-        if (call === undefined && !isContinued) refuse(`${piece.place}.call_id`, `no tool call before it has the id ${JSON.stringify(id)}`)
-        if (answered.has(id)) {
-          note('block-dropped', `${piece.place}: a second result of one call`, diagnostics)
-          break
-        }
-        answered.add(id)
-        if (turn === null || (isOver && call?.by !== turn)) turn = open(false)
-        else if (isOver) note('order-approximated', piece.place, diagnostics)
-        if (piece.output.images.length > 0) note('order-approximated', `${piece.place}: images follow the results`, diagnostics)
-        turn.results.set(id, piece.output)
-        break
-      }
-      case 'message':
-        blocks.push({ type: 'message', message: piece.message })
-        isOver = true
-        break
-      case 'part':
-        if (loose === null) {
-          loose = []
-          blocks.push({ type: 'message', message: { role: 'user', content: loose } })
-          isOver = true
-        }
-        loose.push(piece.part)
-        break
-      case 'tools':
-        break
-      default:
-        unreachable(piece)
-    }
+  function follow(block: Block): void {
+    found.push(block)
+    isOver = true
   }
-  return blocks.flatMap((block) => (block.type === 'turn' ? spoken(block.turn) : [block.message])).map(collapsed)
+
+  return {
+    found,
+    follow,
+    say({ origin, what, place }: PieceOf<'said'>): void {
+      if (turn === null || !goesOn(turn, origin)) turn = open(true)
+      else if (isOver) note('order-approximated', place, diagnostics)
+      turn.origin ??= origin
+      add(turn, what)
+      if (what.type !== 'call') return
+      const { call, itemId } = what
+      for (const name of itemId === null ? [call.id] : [itemId, call.id]) asked.set(name, { id: call.id, by: turn })
+      answered.delete(call.id)
+    },
+    answer({ of, output, place }: PieceOf<'result'>): void {
+      const call = asked.get(of)
+      const id = call?.id ?? of
+      if (call === undefined && !isContinued) refuse(`${place}.call_id`, `no tool call before it has the id ${JSON.stringify(id)}`)
+      if (answered.has(id)) {
+        note('block-dropped', `${place}: a second result of one call`, diagnostics)
+        return
+      }
+      answered.add(id)
+      if (turn === null || (isOver && call?.by !== turn)) turn = open(false)
+      else if (isOver) note('order-approximated', place, diagnostics)
+      if (output.images.length > 0) note('order-approximated', `${place}: images follow the results`, diagnostics)
+      turn.results.set(id, output)
+    },
+    gather(part: ContentPart): void {
+      const last = found.at(-1)
+      if (last?.type === 'loose') last.parts.push(part)
+      else follow({ type: 'loose', parts: [part] })
+    },
+  }
 }
 
 function add(turn: Turn, what: Said): void {
@@ -104,8 +126,8 @@ function add(turn: Turn, what: Said): void {
       if (what.text !== '') turn.reasoning.push(what.text)
       return
     case 'text':
-      turn.content ??= []
-      for (const part of what.parts) turn.content.push(part)
+      turn.parts ??= []
+      for (const part of what.parts) turn.parts.push(part)
       return
     case 'call':
       turn.calls.push(what.call)
@@ -115,15 +137,21 @@ function add(turn: Turn, what: Said): void {
   }
 }
 
-function spoken(turn: Turn): readonly ChatMessage[] {
-  const { origin, reasoning, content, calls, results, isSpoken } = turn
-  const message: AssistantMessage = {
-    role: 'assistant',
-    content: content === null && calls.length > 0 ? null : contentOf(content ?? []),
-    ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(origin === null ? {} : { origin }),
+function messagesOf(block: Block): readonly ChatMessage[] {
+  switch (block.type) {
+    case 'turn':
+      return spoken(block.turn)
+    case 'message':
+      return [block.message]
+    case 'loose':
+      return [{ role: 'user', content: contentOf(block.parts) }]
+    default:
+      return unreachable(block)
   }
+}
+
+function spoken({ origin, reasoning, parts, calls, results, isSpoken }: Turn): readonly ChatMessage[] {
+  const message = assistantMessage({ content: contentOf(parts ?? []), reasoning: reasoning.join('\n'), calls, origin })
   const own = calls.filter((call) => results.has(call.id)).map((call) => call.id)
   const ids = new Set([...own, ...results.keys()])
   const told = [...ids].flatMap((id): readonly ChatMessage[] => {
@@ -133,12 +161,6 @@ function spoken(turn: Turn): readonly ChatMessage[] {
   // A tool message of a chat engine holds text alone, and nothing may stand between results: images come after all of them.
   const images = [...ids].flatMap((id) => results.get(id)?.images ?? [])
   const shown: readonly ChatMessage[] = images.length === 0 ? [] : [{ role: 'user', content: images }]
-  const isEmpty = origin === null && reasoning.length === 0 && content === null && calls.length === 0
+  const isEmpty = origin === null && reasoning.length === 0 && parts === null && calls.length === 0
   return [...(isSpoken && !isEmpty ? [message] : []), ...told, ...shown]
-}
-
-/** Loose parts are gathered as parts; texts alone become a string like any other message's. */
-function collapsed(message: ChatMessage): ChatMessage {
-  if (message.role !== 'user' || typeof message.content === 'string') return message
-  return message.content.every((part) => part.type === 'text') ? { ...message, content: textOf(message.content) } : message
 }

@@ -62,7 +62,7 @@ export function writeOutput(answer: ChatAnswer, identity: AnswerIdentity, faces:
       type: 'message',
       status: calls.length === 0 ? lastStatus(answer) : 'completed',
       role: 'assistant',
-      content: [textPart(text)],
+      content: [outputText(text)],
     })
   }
   for (const [index, call] of calls.entries()) {
@@ -72,7 +72,7 @@ export function writeOutput(answer: ChatAnswer, identity: AnswerIdentity, faces:
   return items
 }
 
-export function textPart(text: string): TextPart {
+export function outputText(text: string): TextPart {
   return { type: 'output_text', annotations: [], logprobs: [], text }
 }
 

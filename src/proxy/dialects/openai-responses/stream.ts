@@ -3,7 +3,7 @@ import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
 import { streamedError } from './error.ts'
-import { type MessageItem, type OutputItem, type ReasoningItem, textPart, writeOutput } from './output.ts'
+import { type MessageItem, type OutputItem, outputText, type ReasoningItem, writeOutput } from './output.ts'
 import { incompleteReason, type ResponseState, type ResponsesWishes, responseObject } from './response.ts'
 
 /** An event without its number. */
@@ -76,7 +76,7 @@ function* summaryEvents(item: ReasoningItem, at: Place): Iterable<Event> {
 function* textEvents(item: MessageItem, at: Place): Iterable<Event> {
   for (const [index, part] of item.content.entries()) {
     const here = { ...at, content_index: index }
-    yield { type: 'response.content_part.added', ...here, part: textPart('') }
+    yield { type: 'response.content_part.added', ...here, part: outputText('') }
     for (const delta of pieces(part.text)) yield { type: 'response.output_text.delta', ...here, delta, logprobs: [] }
     yield { type: 'response.output_text.done', ...here, text: part.text, logprobs: [] }
     yield { type: 'response.content_part.done', ...here, part }
