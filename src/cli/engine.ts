@@ -5,8 +5,9 @@ import { FAULT_NAMES } from '../engine/scripted/faults.ts'
 import { loadScript } from '../engine/scripted/script.ts'
 import { EXIT, type ExitCode } from './exit.ts'
 
-const count = z.coerce.number().int().min(1)
-const milliseconds = z.coerce.number().min(0)
+const number = z.coerce.number('must be a number')
+const count = number.int().min(1)
+const milliseconds = number.min(0)
 
 const optionsSchema = z.object({
   scripted: z.literal(true, 'only --scripted engines can be run'),
@@ -14,10 +15,10 @@ const optionsSchema = z.object({
   script: z.string().min(1).optional(),
   host: z.string().min(1).default('127.0.0.1'),
   /** 0 takes a free one; further replicas take the next ports. */
-  port: z.coerce.number().int().min(0).max(65_535).default(0),
+  port: number.int().min(0).max(65_535).default(0),
   replicas: count.max(64).default(1),
   shape: z.enum(['vllm', 'sglang', 'llamacpp']).default('vllm'),
-  seed: z.coerce.number().int().default(0),
+  seed: number.int().default(0),
   model: z.string().min(1).default('qwen3-scripted'),
   maxModelLen: count.default(131_072),
   ttftMs: milliseconds.default(0),

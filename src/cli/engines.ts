@@ -79,7 +79,7 @@ function describe(body: { readonly gateways: readonly Listed[] } | Listed): stri
   const lines = gateways.flatMap(({ gateway_id, healthy, replicas }) => [
     `gateway ${gateway_id}${healthy ? '' : '  does not answer'}`,
     ...replicas.map((row) => `  ${describeReplica(row)}`),
-    ...(healthy && replicas.length === 0 ? ['  no replicas'] : []),
+    ...(healthy && replicas.length === 0 ? ['  no replicas: sessions wait until one is added'] : []),
   ])
   return `${lines.join('\n')}\n`
 }

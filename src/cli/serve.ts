@@ -1,6 +1,7 @@
 // `polar serve`: runs the node until it is told to stop, then drains it.
 import { type Config, loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
+import { engineUrlSchema } from '../contract/replica.ts'
 import { startNode } from '../main.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeProblems } from './problems.ts'
@@ -9,6 +10,8 @@ export type ServeOptions = { readonly config?: string; readonly engineUrl?: stri
 
 /** A second signal while draining stops at once. */
 export async function runServe(options: ServeOptions): Promise<ExitCode> {
+  const given = engineUrlSchema.optional().safeParse(options.engineUrl)
+  if (!given.success) return endWith(EXIT.usage, `--engine-url: ${given.error.issues.map(({ message }) => message).join('; ')}`)
   const loaded = await loadConfig(options.config ?? null, {
     ...(options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl }),
     ...(options.engine === undefined ? {} : { engine: options.engine }),

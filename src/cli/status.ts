@@ -45,7 +45,9 @@ function describeNode(body: unknown, listed: readonly Row[]): string {
       `  init ${count('init_inflight')}/${node.max_init_workers} (+${count('init_queue_depth')})  ready ${count('ready_depth')}/${node.max_ready_sessions}` +
         `  run ${count('run_inflight')}/${node.max_run_workers}  postrun ${count('postrun_inflight')}/${node.max_postrun_workers} (+${count('postrun_queue_depth')})`,
     )
-    lines.push(...rowsOf(node.replicas).map((row) => `  ${describeReplica(row)}`))
+    const replicas = rowsOf(node.replicas)
+    lines.push(...replicas.map((row) => `  ${describeReplica(row)}`))
+    if (node.healthy === true && replicas.length === 0) lines.push('  no replicas: sessions wait until one is added')
   }
   const earlier = Object.keys(member(body, 'tasks') ?? {}).length - listed.length
   lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map(describeTask))

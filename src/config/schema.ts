@@ -1,5 +1,6 @@
 // The shape of polar.yaml: Polar's topology keys, strict, and everything that is ours under `polar_node`.
 import { z } from 'zod'
+import { httpUrl } from '../contract/http-url.ts'
 import { modelPatternSchema, modelProfileSchema } from '../contract/model-profile.ts'
 import { engineSchema, engineUrlSchema, idSchema, listedReplicaSchema, MAX_REPLICAS } from '../contract/replica.ts'
 import { runtimeSpecSchema } from '../contract/task.ts'
@@ -15,7 +16,6 @@ function section<T extends z.core.$ZodLooseShape>(shape: T) {
 
 const host = z.string().min(1)
 const port = z.int().min(0).max(65_535)
-const url = z.url({ protocol: /^https?$/ })
 const seconds = z.number().min(0).max(604_800)
 const count = z.int().min(1).max(1_000_000)
 /** Accepted because Polar knows it; nothing here depends on it. */
@@ -25,7 +25,7 @@ const node = z.strictObject({
   id: idSchema.optional(),
   host: host.optional(),
   port: port.optional(),
-  public_url: url.optional(),
+  public_url: httpUrl.optional(),
   model_served: z.string().default(''),
   inference: section({ engine: engineSchema.optional(), base_url: engineUrlSchema.optional(), scheduler: inert.optional() }),
   max_init_workers: count.default(4),
@@ -39,7 +39,7 @@ export const fileSchema = z.strictObject({
   rollout: section({
     host: host.optional(),
     port: port.optional(),
-    public_url: url.optional(),
+    public_url: httpUrl.optional(),
     save_dir: inert.optional(),
     dispatch_poll_interval_seconds: inert.optional(),
     callback_grace_seconds: inert.optional(),

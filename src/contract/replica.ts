@@ -1,6 +1,7 @@
 // One inference server as its operator names it: under `replicas` in polar.yaml, or to the control API while the node runs.
 import { z } from 'zod'
 import type { EngineKind } from './call.ts'
+import { httpUrl } from './http-url.ts'
 import { isIdText, type ReplicaId, replicaId } from './ids.ts'
 
 export type ReplicaSpec = {
@@ -34,9 +35,10 @@ const MAX_RANKS = 256
 const count = z.int().min(1).max(1_000_000)
 export const idSchema = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 /** Credentials in a URL are never sent, and would be shown. */
-export const engineUrlSchema = z
-  .url({ protocol: /^https?$/ })
-  .refine((url) => !URL.canParse(url) || new URL(url).username + new URL(url).password === '', 'must not hold a user name or password')
+export const engineUrlSchema = httpUrl.refine(
+  (url) => !URL.canParse(url) || new URL(url).username + new URL(url).password === '',
+  'must not hold a user name or password',
+)
 export const engineSchema = z.enum(['sglang', 'sglang-native', 'vllm', 'llamacpp'])
 
 const shape = {

@@ -1,6 +1,7 @@
 // What a trainer asks for: Polar's TaskRequest and the specs inside it, parsed once at the edge.
 // Source of the shapes: Polar's public wire contract; keys that Polar ignores are ignored here too.
 import { z } from 'zod'
+import { httpUrl } from './http-url.ts'
 import { isIdText } from './ids.ts'
 
 const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
@@ -87,7 +88,7 @@ export const taskRequestSchema = z
     agent: agentSpecSchema,
     builder: strategySpecSchema.default({ strategy: 'per_request', config: {} }),
     evaluator: evaluatorSpecSchema.nullish(),
-    callback_url: z.url({ protocol: /^https?$/ }).nullish(),
+    callback_url: httpUrl.nullish(),
     metadata: jsonObject
       .default({})
       .refine(

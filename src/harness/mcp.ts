@@ -1,5 +1,6 @@
 // The MCP servers of a task, as each CLI's configuration wants them named.
 import { z } from 'zod'
+import { httpUrl } from '../contract/http-url.ts'
 import type { AgentSpec } from '../contract/task.ts'
 
 const name = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must match [A-Za-z0-9_-]{1,64}')
@@ -13,8 +14,8 @@ const serverSchema = z.discriminatedUnion('transport', [
     args: z.array(z.string()).default([]),
     env: texts.default({}),
   }),
-  z.strictObject({ name, transport: z.literal('sse'), url: z.url({ protocol: /^https?$/ }), headers: texts.default({}) }),
-  z.strictObject({ name, transport: z.literal('streamable-http'), url: z.url({ protocol: /^https?$/ }), headers: texts.default({}) }),
+  z.strictObject({ name, transport: z.literal('sse'), url: httpUrl, headers: texts.default({}) }),
+  z.strictObject({ name, transport: z.literal('streamable-http'), url: httpUrl, headers: texts.default({}) }),
 ])
 
 export type McpServer = z.infer<typeof serverSchema>

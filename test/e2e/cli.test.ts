@@ -80,6 +80,8 @@ describe('polar on the command line', () => {
       3,
       /no answer from http:\/\/127\.0\.0\.1:9.*polar serve/,
     ],
+    ['an engine address without http://', ['serve', '--engine-url', 'localhost:8000'], 2, /--engine-url: must be a URL like http:/],
+    ['a count that is none', ['engine', '--scripted', '--replicas', 'x'], 2, /--replicas: must be a number/],
     ['an engine that is not scripted', ['engine'], 2, /only --scripted engines/],
     ['a server of no kind', ['engines', 'add', 'http://h'], 2, /required option '--engine <kind>'/],
     ['a cap of nothing', ['engines', 'add', 'http://h', '--engine', 'vllm', '--max-in-flight', '0'], 2, /a whole number from 1 on/],
@@ -112,13 +114,15 @@ describe('polar on the command line', () => {
 
   it('says which port is in use', async () => {
     const { port } = occupied.address() as AddressInfo
+    // An engine of this machine's would have its own line in the log.
+    const silent = 'inference: { base_url: "http://127.0.0.1:9" }'
     const control = write(
       'control.yaml',
-      `rollout: { port: ${port} }\ngateway: { nodes: [{ port: 0 }] }\npolar_node: { data_dir: ${folder}/a }\n`,
+      `rollout: { port: ${port} }\ngateway: { nodes: [{ port: 0, ${silent} }] }\npolar_node: { data_dir: ${folder}/a }\n`,
     )
     const model = write(
       'model.yaml',
-      `rollout: { port: 0 }\ngateway: { nodes: [{ port: ${port} }] }\npolar_node: { data_dir: ${folder}/b }\n`,
+      `rollout: { port: 0 }\ngateway: { nodes: [{ port: ${port}, ${silent} }] }\npolar_node: { data_dir: ${folder}/b }\n`,
     )
     const results = [await runPolar('serve', '--config', control), await runPolar('serve', '--config', model)]
     expect(results.map(({ code, stderr }) => [code, stderr])).toEqual([
@@ -230,12 +234,14 @@ describe('polar on the command line', () => {
     ['dead', 'callback never delivered (the node’s log says why)'],
   ])('shows in its lists that a callback is %s', async (delivery, words) => {
     const row = { task_id: 't', status: 'completed', num_samples: 4, completed_sessions: 4, mean_reward: 0.25, delivery }
+    const bare = { node_id: 'g', healthy: true, replicas: [] }
     const url = await answering({
-      '/rollout/status': () => ({ tasks: { older: 'failed', t: 'completed' }, pipeline: {}, nodes: { nodes: [] } }),
+      '/rollout/status': () => ({ tasks: { older: 'failed', t: 'completed' }, pipeline: {}, nodes: { nodes: [bare] } }),
       '/tasks?limit=100': () => ({ tasks: [row] }),
       '/tasks/t/sessions': () => ({ task_id: 't', status: 'completed', delivery, sessions: [] }),
     })
     const { stdout } = await runPolar('status', '--rollout-url', url)
+    expect(stdout).toContain('  no replicas: sessions wait until one is added\n')
     expect(stdout).toContain(`  t  completed  4/4 sessions ended  mean reward 0.25  ${words}\n  … and 1 earlier\n`)
     expect((await runPolar('status', 't', '--rollout-url', url)).stdout).toBe(`task t completed: 0 sessions, ${words}\n`)
     expect(JSON.parse((await runPolar('status', '--json', '--rollout-url', url)).stdout)).toMatchObject({ latest_tasks: [row] })

@@ -186,7 +186,7 @@ describe('a mistake is shown with its place and key', () => {
     ],
     [
       'gateway:\n  nodes:\n    - inference: { base_url: "localhost" }\n',
-      { line: 3, column: 20, key: 'gateway.nodes[0].inference.base_url', message: 'Invalid URL' },
+      { line: 3, column: 20, key: 'gateway.nodes[0].inference.base_url', message: 'must be a URL like http://127.0.0.1:8000' },
     ],
     ['gateway:\n  nodes:\n    - id: ../x\n', { line: 3, column: 7, key: 'gateway.nodes[0].id', message: 'must match' }],
     ['polar_node: { max_attempts: 0 }\n', { line: 1, column: 15, key: 'polar_node.max_attempts', message: '>=1' }],
