@@ -32,6 +32,7 @@ describe('a probe', () => {
     ],
   })
   const never = new AbortController().signal
+  const NO_IDS = 'ids-missing: token_ids: not an array of token ids; is it a vllm server, and one that gives back token ids?'
 
   it.each([
     {
@@ -48,7 +49,7 @@ describe('a probe', () => {
     {
       given: 'no ids',
       routes: { [chat]: completion({ ids: undefined }) },
-      found: { type: 'serving', tier: 'eval', logprobMode: 'unknown', detail: 'ids-missing: token_ids: not an array of token ids' },
+      found: { type: 'serving', tier: 'eval', logprobMode: 'unknown', detail: NO_IDS },
     },
     { given: 'no logprobs', routes: { [chat]: completion({ logprobs: null }) }, found: { type: 'serving', tier: 'eval' } },
     {
@@ -70,7 +71,7 @@ describe('a probe', () => {
     {
       given: 'another model',
       routes: { '/health': respond(''), [chat]: respond({ message: 'no such model' }, 404) },
-      found: { type: 'unusable', detail: 'probe generation: 404 no such model' },
+      found: { type: 'unusable', detail: 'probe generation: 404 no such model; is it a vllm server?' },
     },
     { given: 'an engine that aborts', routes: { [chat]: completion({ finish: 'abort' }) }, found: { type: 'unusable' } },
   ])('finds $given', async ({ routes, found }) => {

@@ -1,4 +1,5 @@
 // Asking a replica what it can do: is it healthy, which model, do ids and logprobs come back, and what do the logprobs mean.
+import type { EngineKind } from '../../contract/call.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import { isObject, parseJson } from '../json.ts'
@@ -54,11 +55,16 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
     )
   // Asked as calls are asked, so that what comes back is what calls will get.
   const reply = await ask('Say hi.', 1, MAX_TOKENS, 0)
-  if (reply.type !== 'answer') return { type: 'unusable', detail: whyNot(reply) }
+  if (reply.type !== 'answer') return { type: 'unusable', detail: whyNot(reply, engine.kind) }
   const { error, sampledIds } = reply.tokens
   const isOverlong = sampledIds.length > MAX_TOKENS
+  const doubt = error?.code === 'ids-missing' ? `; is it a ${engine.kind} server, and one that gives back token ids?` : ''
   const detail =
-    error !== null ? `${error.code}: ${error.detail}` : isOverlong ? `max_tokens ${MAX_TOKENS} gave ${sampledIds.length} tokens` : null
+    error !== null
+      ? `${error.code}: ${error.detail}${doubt}`
+      : isOverlong
+        ? `max_tokens ${MAX_TOKENS} gave ${sampledIds.length} tokens`
+        : null
   const logprobMode = await findLogprobMode(async (prompt, temperature) => {
     const told = await ask(prompt, temperature, 1, ALTERNATIVES)
     return told.type === 'answer' && told.tokens.error === null ? told.answer.logprobs : null
@@ -74,14 +80,15 @@ export async function probe(engine: Engine, connection: Connection, wanted: stri
   }
 }
 
-function whyNot(reply: Exclude<EngineOutcome, { type: 'answer' }>): string {
+function whyNot(reply: Exclude<EngineOutcome, { type: 'answer' }>, kind: EngineKind): string {
   switch (reply.type) {
     case 'broken':
       return `probe generation: ${reply.reply.detail}`
     case 'unserved':
       return reply.detail
     case 'rejected':
-      return `probe generation: ${reply.status} ${reply.message}`
+      // No such route looks like no such model.
+      return `probe generation: ${reply.status} ${reply.message}${reply.status === 404 ? `; is it a ${kind} server?` : ''}`
     case 'garbled':
     case 'aborted':
       return `probe generation: ${reply.detail}`
