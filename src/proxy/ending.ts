@@ -43,6 +43,7 @@ const UPSTREAM: ReadonlySet<FailureCode> = new Set([
   'engine-aborted',
   'engine-timeout',
   'overloaded',
+  'not-trainable',
 ])
 
 const NO_GENERATION = { finishReason: null, tokens: null, weightVersion: null } as const

@@ -83,6 +83,7 @@ describe('polar engines', () => {
     await node.submit(2, 2)
     await all(node, 'READY')
     expect(await (await fetch(`http://127.0.0.1:${node.serving.modelPort}/health`)).json()).toMatchObject({ replicas: { total: 0, up: 0 } })
+    expect((await node.engines()).stdout).toBe('gateway g\n  no replicas: sessions wait until one is added\n')
     expect((await node.engines('add', engine.url, '--engine', 'vllm', '--id', 'gpu')).code).toBe(0)
     expect(endings(await node.finished())).toEqual(wellEnded(2))
   }, 120_000)
@@ -102,7 +103,7 @@ describe('polar engines', () => {
     expect(endings(await node.finished())).toEqual(wellEnded(1))
     expect((await node.engines('remove', 'training')).code).toBe(0)
     await node.submitCommand(TELLING, 1, 'after')
-    expect((await node.finished('after')).map(({ outcome }) => outcome)).toEqual(['agent_error'])
+    expect((await node.finished('after')).map(({ outcome }) => outcome)).toEqual(['upstream_error'])
     expect(node.printed()).toMatch(/403 .*replica evaluating cannot serve training sessions: ids-missing/)
     // The engine was asked by nobody but the probe.
     expect(sessionsOf(evaluating, [...(await node.rows()), ...(await node.rows('after'))])).toEqual([])

@@ -106,8 +106,11 @@ describe('eight replicas', () => {
   it('that cannot train serve evaluation only', async () => {
     const proxy = openProxy({ replicas: 2, untrainable: new Set([0, 1]) })
     await proxy.settle()
-    const train = await proxy.chat(proxy.openDoor({ tier: 'train' }), ask('x'))
+    const door = proxy.openDoor({ tier: 'train' })
+    const train = await proxy.chat(door, ask('x'))
     expect([train.status(), train.text()]).toEqual([403, expect.stringContaining('ids-missing')])
+    // The policy is not to blame for a server that gives no ids.
+    expect((await door.seal()).upstreamFailures).toBe(1)
     const evaluation = await proxy.chat(proxy.openDoor({ tier: 'eval' }), ask('x'))
     proxy.generations[0]?.answer()
     await proxy.settle()
