@@ -100,10 +100,8 @@ export function constrained(field: string): Failure {
   )
 }
 
-/** True for the names `readParameters` looks at. */
-export function isParameter(name: string): boolean {
-  return Object.hasOwn(ALLOWED, name) || CONSTRAINING.some((known) => known === name)
-}
+/** The names that `readParameters` looks at. */
+export const PARAMETER_NAMES: readonly string[] = [...Object.keys(ALLOWED), ...CONSTRAINING]
 
 /**
  * The model's own distribution. An engine fills in what a request does not say: vLLM and SGLang from the model's generation_config.json

@@ -2,6 +2,7 @@
 import type { Diagnostic } from '../contract/call.ts'
 import type { AnswerMessage, AssistantMessage, ChatMessage, Tool, ToolCall } from './chat.ts'
 import { canonicalText } from './json.ts'
+import { note } from './notes.ts'
 import { isRewordedCall } from './rewording.ts'
 import { difference, fingerprint, isSameCall, isSameReasoning, isSpellingOf } from './spelling.ts'
 
@@ -34,7 +35,6 @@ type ToldCall = { readonly answer: Answer; readonly call: ToolCall }
 
 /** More than a session can have calls that matter: what is older came back long ago, or never will. */
 const MAX_ANSWERS = 4_096
-const MAX_DIAGNOSTICS = 64
 /** What Anthropic takes as an id, the narrowest of the dialects. */
 const TELLABLE_ID = /^[A-Za-z0-9_-]{1,64}$/
 
@@ -104,9 +104,6 @@ export function openRecall(newId: () => string): Recall {
       const seen = new Map<string, number>()
       /** How the calls of this conversation are named here, by the client's names. */
       const ids = new Map<string, string>()
-      const note = (code: string, detail: string): void => {
-        if (diagnostics.length < MAX_DIAGNOSTICS) diagnostics.push({ code, detail })
-      }
 
       const restored = messages.map((message, index): ChatMessage => {
         if (message.role === 'tool') {
@@ -128,12 +125,12 @@ export function openRecall(newId: () => string): Recall {
           for (const [position, call] of (own.tool_calls ?? []).entries()) {
             ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
           }
-          if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place)
+          if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place, diagnostics)
           return own.name === undefined ? answer.message : { ...answer.message, name: own.name }
         }
         const [changed] = [...known, ...possible]
         if (changed === undefined) return own
-        note('history-changed', `${place}: ${difference(own, changed.message, reworded(changed))}`)
+        note('history-changed', `${place}: ${difference(own, changed.message, reworded(changed))}`, diagnostics)
         return withOwnCalls(own, ids, reworded)
       })
       return { messages: restored, diagnostics }

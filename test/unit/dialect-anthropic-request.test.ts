@@ -60,7 +60,8 @@ describe('parameters', () => {
       betas: ['x'],
       service_tier: 'auto',
       cache_control: { type: 'ephemeral' },
-      output_config: { effort: 'max' },
+      output_config: { effort: 'ultra' },
+      _proxy_session_id: 7,
       mcp_servers: [],
       seed: 7,
     })
@@ -70,6 +71,12 @@ describe('parameters', () => {
       { code: 'field-dropped', detail: 'mcp_servers' },
       { code: 'field-dropped', detail: 'seed' },
     ])
+  })
+
+  it.each(['xhigh', 'max'])('effort %s is approximated by high, and said to be', (effort) => {
+    const call = accepted({ output_config: { effort } })
+    expect(call.request.parameters).toEqual({ max_tokens: 100, reasoning_effort: 'high' })
+    expect(call.diagnostics).toEqual([{ code: 'field-approximated', detail: `output_config.effort: ${effort} became high` }])
   })
 
   it('of the session win', () => {
@@ -84,19 +91,25 @@ describe('tools', () => {
       tools: [
         { type: 'web_search_20250305', name: 'web_search', max_uses: 5 },
         { ...tool, type: 'custom', defer_loading: true, cache_control: { type: 'ephemeral' } },
-        { name: 'DeferredToolPlaceholder', input_schema: { type: 'object' } },
-        { name: 'Strict', input_schema: { type: 'object' }, strict: true },
+        { name: 'DeferredToolPlaceholder', input_schema: { type: 'object' }, input_examples: [{}] },
       ],
     })
     expect(call.request.tools).toEqual([
       served,
       { type: 'function', function: { name: 'DeferredToolPlaceholder', parameters: { type: 'object' } } },
-      { type: 'function', function: { name: 'Strict', parameters: { type: 'object' } } },
     ])
     expect(call.diagnostics).toEqual([
       { code: 'tool-dropped', detail: 'tools[0]: no engine here knows tools of type web_search_20250305' },
-      { code: 'field-dropped', detail: 'tools[3].strict' },
+      { code: 'field-dropped', detail: 'tools[2].input_examples' },
     ])
+  })
+
+  it('are strict where sampling may be constrained, and not in a training session', () => {
+    const tools = [{ ...tool, strict: true }]
+    expect(accepted({ tools }).request.tools).toEqual([{ ...served, function: { ...served.function, strict: true } }])
+    expect(accepted({ tools }).diagnostics).toEqual([])
+    expect(accepted({ tools }, 'train').request.tools).toEqual([served])
+    expect(accepted({ tools }, 'train').diagnostics).toEqual([{ code: 'field-dropped', detail: 'tools[0].strict' }])
   })
 
   it.each([{ tools: [] }, { tools: null }, { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }])(

@@ -57,7 +57,7 @@ describe('a waiting stream', () => {
 
 describe('a failure', () => {
   it('of a prompt too long is final, in the words of the vendor, and names its call (TO-06)', async () => {
-    const proxy = openProxy()
+    const proxy = openProxy({ promptTokens: 45_000 })
     const sink = await send(proxy, proxy.openDoor(), ASK)
     const message = 'maximum context length is 32768 tokens, you requested 45000'
     proxy.generations[0]?.respond(400, { error: { message } })

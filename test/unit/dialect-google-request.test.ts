@@ -125,7 +125,6 @@ describe('settings', () => {
   it.each([
     { given: { thinkingLevel: 'MINIMAL' }, effort: 'low', code: 'field-approximated' },
     { given: { thinkingLevel: 'XHIGH' }, effort: 'high', code: 'field-approximated' },
-    { given: { thinkingBudget: 1, thinkingLevel: 'LOW' }, effort: 'low', code: 'field-dropped' },
     { given: { thinkingLevel: 'LOW', thinkingMood: 'calm' }, effort: 'low', code: 'field-dropped' },
   ])('of thinking that no template knows are noted: $given', ({ given, effort, code }) => {
     const call = accepted({ generationConfig: { thinkingConfig: given } })
@@ -136,7 +135,13 @@ describe('settings', () => {
   it('of a budget alone turn thinking on', () => {
     const call = accepted({ generationConfig: { thinkingConfig: { thinkingBudget: 1 } } })
     expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true } })
-    expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'generationConfig.thinkingConfig.thinkingBudget' }])
+    expect(call.diagnostics).toEqual([])
+  })
+
+  it('of a level that nobody knows are left to the model, and noted', () => {
+    const call = accepted({ generationConfig: { thinkingConfig: { thinkingLevel: 'DEEP' } } })
+    expect(call.request.parameters).toEqual({})
+    expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'generationConfig.thinkingConfig.thinkingLevel' }])
   })
 
   it.each([
@@ -412,7 +417,7 @@ describe('refused in the terms of the caller', () => {
     { body: { generationConfig: { responseMimeType: 'text/x.enum' } }, param: 'generationConfig.responseMimeType' },
     { body: { generationConfig: { responseSchema: 'x' } }, param: 'generationConfig.responseSchema' },
     { body: { generationConfig: { responseFormat: [{ image: {} }] } }, param: 'generationConfig.responseFormat[0]' },
-    { body: { generationConfig: { thinkingConfig: { thinkingLevel: 'DEEP' } } }, param: 'generationConfig.thinkingConfig.thinkingLevel' },
+    { body: { generationConfig: { thinkingConfig: { thinkingLevel: 3 } } }, param: 'generationConfig.thinkingConfig.thinkingLevel' },
     { body: { cachedContent: 'cachedContents/1' }, param: 'cachedContent' },
     { body: { config: { cached_content: 'c' } }, param: 'config.cached_content' },
     { body: { tools: 'x' }, param: 'tools' },

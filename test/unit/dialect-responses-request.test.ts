@@ -67,7 +67,13 @@ describe('parameters', () => {
   ])('effort $effort is approximated by $level, and said to be', ({ effort, level }) => {
     const call = accepted({ reasoning: { effort } })
     expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true }, reasoning_effort: level })
-    expect(call.diagnostics).toEqual([{ code: 'effort-approximated', detail: `reasoning.effort: ${effort} as ${level}` }])
+    expect(call.diagnostics).toEqual([{ code: 'field-approximated', detail: `reasoning.effort: ${effort} became ${level}` }])
+  })
+
+  it('an effort that nobody knows turns thinking on, and is noted', () => {
+    const call = accepted({ reasoning: { effort: 'ultra' } })
+    expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true } })
+    expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'reasoning.effort' }])
   })
 
   it('notes what is not carried over', () => {

@@ -76,6 +76,28 @@ describe('parameters', () => {
   )
 })
 
+describe('an effort of thinking', () => {
+  it.each([
+    { effort: 'low', sent: { reasoning_effort: 'low' }, notes: [] },
+    {
+      effort: 'minimal',
+      sent: { reasoning_effort: 'low' },
+      notes: [{ code: 'field-approximated', detail: 'reasoning_effort: minimal became low' }],
+    },
+    { effort: 'none', sent: { chat_template_kwargs: { enable_thinking: false } }, notes: [] },
+    { effort: 'ultra', sent: {}, notes: [{ code: 'field-dropped', detail: 'reasoning_effort' }] },
+  ])('$effort sends $sent', ({ effort, sent, notes }) => {
+    const call = accepted({ reasoning_effort: effort })
+    expect(call.request.parameters).toEqual(sent)
+    expect(call.diagnostics).toEqual(notes)
+  })
+
+  it('of none gives way to what is said in the template’s own terms', () => {
+    const call = accepted({ reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true, x: 1 } })
+    expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true, x: 1 } })
+  })
+})
+
 describe('messages', () => {
   const system = (content: unknown) => ({ role: 'system', content })
   const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"b": 1.0,  "a":12345678901234567890}' } }
@@ -128,7 +150,15 @@ describe('tools', () => {
   it('keep their schema untouched; hosted ones are dropped with a note', () => {
     const call = accepted({ tools: [{ type: 'web_search' }, tool, { type: 'function', function: { name: 'bare' } }] })
     expect(call.request.tools).toEqual([tool, { type: 'function', function: { name: 'bare' } }])
-    expect(call.diagnostics).toMatchObject([{ code: 'tool-dropped' }])
+    expect(call.diagnostics).toEqual([{ code: 'tool-dropped', detail: 'tools[0]: no engine here runs tools of type web_search' }])
+  })
+
+  it('are strict where sampling may be constrained, and not in a training session', () => {
+    const tools = [{ ...tool, function: { ...tool.function, strict: true } }]
+    expect(accepted({ tools }, 'eval').request.tools).toEqual(tools)
+    const trained = accepted({ tools }, 'train')
+    expect(trained.request.tools).toEqual([tool])
+    expect(trained.diagnostics).toEqual([{ code: 'field-dropped', detail: 'tools[0].function.strict' }])
   })
 })
 
@@ -151,6 +181,8 @@ describe('refused in the terms of the caller', () => {
       param: 'messages[0].tool_calls[0].function.arguments',
     },
     { body: { messages: [{ role: 'assistant', content: 'x', reasoning_content: 5 }] }, param: 'messages[0].reasoning_content' },
+    { body: { messages: [{ role: 'assistant', content: 'x', reasoning: 5 }] }, param: 'messages[0].reasoning' },
+    { body: { reasoning_effort: 3 }, param: 'reasoning_effort' },
     { body: { n: 2 }, param: 'n' },
     { body: { n: '1' }, param: 'n' },
     { body: { stream: 'yes' }, param: 'stream' },

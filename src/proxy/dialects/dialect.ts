@@ -4,6 +4,7 @@ import type { SamplingPins } from '../boundary.ts'
 import type { ChatAnswer, Countable, NormalisedCall, ToolCall } from '../chat.ts'
 import type { Failure } from '../failure.ts'
 import type { JsonObject } from '../json.ts'
+import type { Reading } from './reading.ts'
 
 /** What a session allows, and what the URL already said (Google names model and form of the answer in the path). */
 export type ReadContext = {
@@ -43,11 +44,10 @@ export type ReplyForm = {
   echo(call: ToolCall): ToolCall
 }
 
-type ReadRequest =
-  | { readonly ok: true; readonly call: NormalisedCall; readonly reply: ReplyForm }
-  | { readonly ok: false; readonly failure: Failure }
+/** A request as its reader makes it: the call, and what of the request the form of the answer depends on. */
+export type ReadRequest<Wishes> = Reading<{ readonly call: NormalisedCall; readonly wishes: Wishes }>
 
-export type ReadCount = { readonly ok: true; readonly countable: Countable } | { readonly ok: false; readonly failure: Failure }
+export type ReadCount = Reading<{ readonly countable: Countable }>
 
 export type HttpReply = { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
 
@@ -58,7 +58,7 @@ export type Dialect = {
   /** The response header in which the vendor names the request; null where it has none. */
   readonly requestIdHeader: 'request-id' | 'x-request-id' | null
   /** The body is an object; everything else about it is checked here. */
-  read(body: JsonObject, context: ReadContext): ReadRequest
+  read(body: JsonObject, context: ReadContext): Reading<{ readonly call: NormalisedCall; readonly reply: ReplyForm }>
   /** The body of the vendor's token-counting route: the same conversion as `read`. */
   readCount(body: JsonObject, context: ReadContext): ReadCount
   tokenCount(tokens: number, model: ModelEntry): string

@@ -1,10 +1,13 @@
 // Reading a client's JSON field by field: the first fault leaves with a failure in the caller's terms.
-import type { Diagnostic } from '../../contract/call.ts'
 import { type Failure, failure } from '../failure.ts'
 import { describe, isObject, type JsonObject } from '../json.ts'
+import { constrained } from '../parameters.ts'
+
+/** What a reader found, or the failure with which it left. */
+export type Reading<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure }
 
 /** Leaves a reader at the first fault; caught in `reading` alone. */
-export class Refusal extends Error {
+class Refusal extends Error {
   readonly failure: Failure
   constructor(reason: Failure) {
     super(reason.message)
@@ -12,8 +15,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What `read` gives, or the failure with which it left. */
-export function reading<T extends object>(read: () => T): ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure } {
+export function reading<T extends object>(read: () => T): Reading<T> {
   try {
     return { ok: true, ...read() }
   } catch (error) {
@@ -22,12 +24,27 @@ export function reading<T extends object>(read: () => T): ({ readonly ok: true }
   }
 }
 
+/** Leaves with a failure that says more than that a field is wrong. */
+export function refuseWith(reason: Failure): never {
+  throw new Refusal(reason)
+}
+
+/** What was read, or the refusal goes on from here. */
+export function orRefuse<T>(read: Reading<T>): T {
+  return read.ok ? read : refuseWith(read.failure)
+}
+
+/** Refuses what constrains decoding, in a training session. */
+export function refuseInTraining(place: string, tier: 'train' | 'eval'): void {
+  if (tier === 'train') refuseWith(constrained(place))
+}
+
 /** A refusal may quote what stands there, and that may be all of a long body. */
 const MAX_PROBLEM_CHARS = 400
 
 export function refuse(param: string, problem: string): never {
   const told = problem.length > MAX_PROBLEM_CHARS ? `${problem.slice(0, MAX_PROBLEM_CHARS)}…` : problem
-  throw new Refusal(failure('invalid-request', `${param}: ${told}`, { param }))
+  return refuseWith(failure('invalid-request', `${param}: ${told}`, { param }))
 }
 
 /** The value, or a refusal that names the place and what stands there. */
@@ -55,23 +72,14 @@ export function optionalBoolean(body: JsonObject, name: string): boolean | null 
   return typeof value === 'boolean' ? value : refuse(name, `expected a boolean, got ${describe(value)}`)
 }
 
+/** How many tokens an answer may have; null when absent. */
+export function optionalBudget(value: unknown, place: string): number | null {
+  if (isAbsent(value)) return null
+  if (typeof value !== 'number' || !Number.isSafeInteger(value)) return refuse(place, `expected an integer, got ${describe(value)}`)
+  return value < 1 ? refuse(place, 'must be at least 1') : value
+}
+
 export function modelName(value: unknown): string {
   if (typeof value === 'string' && value !== '' && value.length <= 256) return value
   return refuse('model', `expected a name of 1 to 256 characters, got ${describe(value)}`)
-}
-
-/** One call notes at most this many fields: what is said of the first ones holds for the rest. */
-const MAX_NOTES = 64
-const MAX_NOTE_CHARS = 200
-
-export function note(code: string, detail: string, diagnostics: Diagnostic[]): void {
-  if (diagnostics.length < MAX_NOTES) diagnostics.push({ code, detail: detail.slice(0, MAX_NOTE_CHARS) })
-}
-
-/** Notes fields that are not carried over. */
-export function noteDropped(value: JsonObject, known: ReadonlySet<string>, place: string, diagnostics: Diagnostic[]): void {
-  for (const [name, field] of Object.entries(value)) {
-    if (field === null || known.has(name)) continue
-    note('field-dropped', `${place === '' ? '' : `${place}.`}${name.slice(0, 64)}`, diagnostics)
-  }
 }

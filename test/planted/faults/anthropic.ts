@@ -64,7 +64,7 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a training session may force a tool',
     file: `${DIALECT}/tools.ts`,
-    find: "if (tier === 'train' && wanted !== 'auto' && wanted !== 'none') throw new Refusal(constrained('tool_choice'))",
+    find: "if (wanted !== 'auto' && wanted !== 'none') refuseInTraining('tool_choice', tier)",
     replace: "if (tier === 'train' && wanted === 'required') throw new Refusal(constrained('tool_choice'))",
     suites: ['test/unit/dialect-anthropic-request.test.ts'],
   },

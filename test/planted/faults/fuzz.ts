@@ -113,8 +113,8 @@ export const FUZZ_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a field is refused under another name than the caller’s',
     file: 'src/proxy/dialects/openai-chat/request.ts',
-    find: 'body.max_tokens ?? readMaxCompletionTokens(body)',
-    replace: 'body.max_tokens ?? body.max_completion_tokens',
+    find: "optionalBudget(body.max_completion_tokens, 'max_completion_tokens')",
+    replace: "optionalBudget(body.max_completion_tokens, 'max_tokens')",
     suites: TOTALITY,
   },
 ]

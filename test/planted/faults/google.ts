@@ -45,7 +45,7 @@ export const GOOGLE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a property that is called type is taken for a type',
     file: `${FOLDER}/schema.ts`,
-    find: 'if (SCHEMA_MAPS.has(name) && isObject(value)) {\n    return [name, Object.fromEntries(Object.entries(value).map(([property, schema]) => [property, jsonSchema(schema)]))]',
+    find: 'if (SCHEMA_MAPS.has(name) && isObject(value)) {\n    return [name, Object.fromEntries(Object.entries(value).map(([property, schema]) => [property, schemaIn(schema)]))]',
     replace: 'if (SCHEMA_MAPS.has(name) && isObject(value)) {\n    return [name, jsonSchema(value)]',
     suites: REQUEST,
   },
@@ -59,7 +59,7 @@ export const GOOGLE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a Google function call is forced in a training session',
     file: `${FOLDER}/tools.ts`,
-    find: "      if (tier === 'train') throw new Refusal(constrained(placeOf(calling, 'mode')))\n",
+    find: "      refuseInTraining(placeOf(calling, 'mode'), tier)\n",
     replace: '',
     suites: REQUEST,
   },

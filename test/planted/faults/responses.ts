@@ -35,8 +35,8 @@ export const RESPONSES_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a forced freeform tool is let into a training session',
     file: `${FOLDER}/tool-choice.ts`,
-    find: "if (tier === 'train' && isForced) throw",
-    replace: "if (tier === 'train' && isForced && chosen.choice === 'required') throw",
+    find: "if (isForced) refuseInTraining('tool_choice', tier)",
+    replace: "if (chosen.choice === 'required') refuseInTraining('tool_choice', tier)",
     suites: ['test/unit/dialect-responses-request.test.ts'],
   },
   {
@@ -76,9 +76,9 @@ export const RESPONSES_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a strict tool constrains a training session',
-    file: `${FOLDER}/tools.ts`,
-    find: "  if (tier === 'train') {\n    note('field-dropped'",
-    replace: "  if (tier !== 'train') {\n    note('field-dropped'",
+    file: 'src/proxy/dialects/function-tool.ts',
+    find: "if (tier === 'eval') return { strict: true }",
+    replace: 'return { strict: true }',
     suites: ['test/unit/dialect-responses-tools.test.ts'],
   },
   {

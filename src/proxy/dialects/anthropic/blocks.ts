@@ -2,8 +2,9 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
+import { noteDropped } from '../../notes.ts'
 import { imagePart, textPart } from '../content.ts'
-import { isAbsent, list, noteDropped, object, refuse, text } from '../reading.ts'
+import { isAbsent, list, object, refuse, text } from '../reading.ts'
 
 export type TypedBlock = JsonObject & { readonly type: string }
 

@@ -1,36 +1,36 @@
 // Anthropic Messages as the boundary uses it.
 import { echoedObject } from '../arguments.ts'
-import type { Dialect, ModelEntry } from '../dialect.ts'
+import type { Dialect, ModelEntry, ReplyForm } from '../dialect.ts'
+import { readAnthropicCount, writeAnthropicCount } from './count.ts'
 import { writeAnthropicFailure } from './error.ts'
-import { readMessagesCount, readMessagesRequest } from './request.ts'
-import { messageOf } from './response.ts'
-import { openMessageStream } from './stream.ts'
+import { readAnthropic } from './request.ts'
+import { type AnthropicWishes, writeAnthropic } from './response.ts'
+import { openAnthropicStream } from './stream.ts'
 
 export const anthropic: Dialect = {
   name: 'anthropic',
   requestIdHeader: 'request-id',
   read(body, context) {
-    const read = readMessagesRequest(body, context)
-    if (!read.ok) return read
-    return {
-      ok: true,
-      call: read.call,
-      reply: {
-        streamType: 'text/event-stream; charset=utf-8',
-        plain: (answer, identity) => JSON.stringify(messageOf(answer, identity, read.wishes)),
-        stream: (identity) => openMessageStream(identity, read.wishes),
-        echo: echoedObject,
-      },
-    }
+    const read = readAnthropic(body, context)
+    return read.ok ? { ok: true, call: read.call, reply: replyForm(read.wishes) } : read
   },
-  readCount: readMessagesCount,
-  tokenCount: (tokens) => JSON.stringify({ input_tokens: tokens }),
+  readCount: readAnthropicCount,
+  tokenCount: writeAnthropicCount,
   failure: writeAnthropicFailure,
   modelList(models) {
     const data = models.map(modelInfo)
     return JSON.stringify({ data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null })
   },
   modelItem: (model) => JSON.stringify(modelInfo(model)),
+}
+
+function replyForm(wishes: AnthropicWishes): ReplyForm {
+  return {
+    streamType: 'text/event-stream; charset=utf-8',
+    plain: (answer, identity) => writeAnthropic(answer, identity, wishes),
+    stream: (identity) => openAnthropicStream(identity, wishes),
+    echo: echoedObject,
+  }
 }
 
 export function modelInfo(model: ModelEntry) {

@@ -7,7 +7,7 @@ import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 
 /** What of the request the answer depends on. */
-export type MessageWishes = { readonly stopSequences: readonly string[] }
+export type AnthropicWishes = { readonly stopSequences: readonly string[] }
 
 type ThinkingBlock = { readonly type: 'thinking'; readonly thinking: string; readonly signature: string }
 type TextBlock = { readonly type: 'text'; readonly text: string; readonly citations: null }
@@ -23,7 +23,11 @@ export type MessageBlock = ThinkingBlock | TextBlock | ToolUseBlock
 /** A block, and for a tool call the text that a stream sends of its input. */
 export type ToldBlock = { readonly block: ThinkingBlock | TextBlock } | { readonly block: ToolUseBlock; readonly inputText: string }
 
-export function messageOf(answer: ChatAnswer, identity: AnswerIdentity, wishes: MessageWishes) {
+export function writeAnthropic(answer: ChatAnswer, identity: AnswerIdentity, wishes: AnthropicWishes): string {
+  return JSON.stringify(messageOf(answer, identity, wishes))
+}
+
+export function messageOf(answer: ChatAnswer, identity: AnswerIdentity, wishes: AnthropicWishes) {
   return {
     ...messageHead(identity),
     content: blocksOf(answer, identity).map(({ block }) => block),
@@ -64,7 +68,7 @@ function toolUse({ id, function: { name, arguments: text } }: ToolCall): ToldBlo
 }
 
 /** The reason follows what the message holds: a call is never told as `end_turn`, and `tool_use` never without a call. */
-export function stopOf({ message, finishReason, stopSequence }: ChatAnswer, { stopSequences }: MessageWishes) {
+export function stopOf({ message, finishReason, stopSequence }: ChatAnswer, { stopSequences }: AnthropicWishes) {
   const hasCalls = (message.tool_calls ?? []).length > 0
   // Engines also report stop tokens of their own, which the client has not asked for.
   const stopped = finishReason === 'stop' && !hasCalls && stopSequence !== null && stopSequences.includes(stopSequence)

@@ -4,11 +4,11 @@ import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
 import { errorBody } from './error.ts'
-import { blocksOf, type MessageWishes, messageHead, stopOf, type ToldBlock, usageOf } from './response.ts'
+import { type AnthropicWishes, blocksOf, messageHead, stopOf, type ToldBlock, usageOf } from './response.ts'
 
 const UNKNOWN_USAGE = { promptTokens: 0, completionTokens: 0, cachedTokens: null, reasoningTokens: null }
 
-export function openMessageStream(identity: AnswerIdentity, wishes: MessageWishes): ReplyStream {
+export function openAnthropicStream(identity: AnswerIdentity, wishes: AnthropicWishes): ReplyStream {
   return {
     open(answer) {
       // Nothing is sampled yet as far as this event goes; what the prompt costs is told as soon as it is known.

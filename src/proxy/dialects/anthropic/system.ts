@@ -1,8 +1,9 @@
 // System prompts, at the head and between messages: Claude Code's billing line taken out, everything else kept where it stands.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage } from '../../chat.ts'
+import { note } from '../../notes.ts'
 import { contentOf } from '../content.ts'
-import { isAbsent, list, note } from '../reading.ts'
+import { isAbsent, list } from '../reading.ts'
 import { readBlock, readParts } from './blocks.ts'
 
 /** Its hash changes with every call, and a prompt that begins with it shares no prefix with the one before. */

@@ -2,15 +2,16 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
-import { constrained } from '../../parameters.ts'
-import { isAbsent, list, note, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
+import { note, noteDropped } from '../../notes.ts'
+import { functionTool, readDescription, readStrict } from '../function-tool.ts'
+import { isAbsent, list, object, refuse, refuseInTraining, text } from '../reading.ts'
 
 /** Fields without meaning for a template: a tool that is loaded late is known from the start. */
 const TOOL_FIELDS = new Set(
-  'type name description input_schema cache_control defer_loading eager_input_streaming allowed_callers'.split(' '),
+  'type name description input_schema strict cache_control defer_loading eager_input_streaming allowed_callers'.split(' '),
 )
 
-export function readTools(value: unknown, diagnostics: Diagnostic[]): readonly Tool[] | null {
+export function readTools(value: unknown, tier: 'train' | 'eval', diagnostics: Diagnostic[]): readonly Tool[] | null {
   if (isAbsent(value)) return null
   const tools: Tool[] = []
   for (const [index, given] of list(value, 'tools').entries()) {
@@ -18,18 +19,14 @@ export function readTools(value: unknown, diagnostics: Diagnostic[]): readonly T
     const tool = object(given, place)
     const type = isAbsent(tool.type) ? 'custom' : text(tool.type, `${place}.type`)
     if (type !== 'custom' && isAbsent(tool.input_schema)) {
-      note('tool-dropped', `${place}: no engine here knows tools of type ${type.slice(0, 64)}`, diagnostics)
+      note('tool-dropped', `${place}: no engine here knows tools of type ${type}`, diagnostics)
       continue
     }
     noteDropped(tool, TOOL_FIELDS, place, diagnostics)
-    tools.push({
-      type: 'function',
-      function: {
-        name: text(tool.name, `${place}.name`),
-        ...(isAbsent(tool.description) ? {} : { description: text(tool.description, `${place}.description`, true) }),
-        parameters: object(tool.input_schema, `${place}.input_schema`),
-      },
-    })
+    const name = text(tool.name, `${place}.name`)
+    const description = readDescription(tool.description, `${place}.description`)
+    const parameters = object(tool.input_schema, `${place}.input_schema`)
+    tools.push(functionTool(name, description, parameters, readStrict(tool.strict, `${place}.strict`, tier, diagnostics)))
   }
   return tools.length === 0 ? null : tools
 }
@@ -40,7 +37,7 @@ export function readToolChoice(value: unknown, tools: readonly Tool[] | null, ti
   const choice = object(value, 'tool_choice')
   const wanted = readChoice(choice, tools)
   if (tools === null) return {}
-  if (tier === 'train' && wanted !== 'auto' && wanted !== 'none') throw new Refusal(constrained('tool_choice'))
+  if (wanted !== 'auto' && wanted !== 'none') refuseInTraining('tool_choice', tier)
   return { tool_choice: wanted, ...(choice.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}) }
 }
 
@@ -54,7 +51,7 @@ function readChoice(choice: JsonObject, tools: readonly Tool[] | null) {
     case 'tool': {
       const name = text(choice.name, 'tool_choice.name')
       if (tools?.some((tool) => tool.function.name === name) !== true) {
-        refuse('tool_choice.name', `${JSON.stringify(name.slice(0, 64))} is not among the tools that can be served`)
+        refuse('tool_choice.name', `${JSON.stringify(name)} is not among the tools that can be served`)
       }
       return { type: 'function', function: { name } }
     }

@@ -1,7 +1,8 @@
 // One object of Google's JSON: its members may be spelt in camel or snake case, and a fault is told in the caller's spelling.
 import type { Diagnostic } from '../../../contract/call.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { isAbsent, list, noteDropped, object, refuse, text } from '../reading.ts'
+import { noteDropped } from '../../notes.ts'
+import { isAbsent, list, object, refuse, text } from '../reading.ts'
 
 export type Member = { readonly value: unknown; readonly name: string; readonly place: string }
 

@@ -1,23 +1,17 @@
 // Google's generation config → the engine's parameters, and how the client wants its answer told.
 import type { Diagnostic } from '../../../contract/call.ts'
 import { describe, type JsonObject } from '../../json.ts'
-import { constrained, readParameters } from '../../parameters.ts'
+import { readParameters } from '../../parameters.ts'
 import type { ReadContext } from '../dialect.ts'
-import { isAbsent, note, Refusal, refuse, text } from '../reading.ts'
+import { isAbsent, object, optionalBudget, orRefuse, refuse, refuseInTraining, text } from '../reading.ts'
+import { readEffort, thinkingSwitch } from '../thinking.ts'
 import { booleanAt, type Fields, fieldsOf, listAt, type Member, noteOthers, objectAt, placeOf, textAt, valueAt } from './fields.ts'
+import type { GoogleWishes } from './response.ts'
 import { jsonSchema } from './schema.ts'
-
-/** How the answer is told. */
-export type GoogleWishes = {
-  /** False only for a client that turned thoughts off: one that says nothing is shown what the model thought. */
-  readonly thoughts: boolean
-  readonly logprobs: boolean
-}
 
 type Kind = 'number' | 'integer'
 
 const SAMPLING: readonly (readonly [google: string, engine: string, kind: Kind])[] = [
-  ['maxOutputTokens', 'max_tokens', 'integer'],
   ['temperature', 'temperature', 'number'],
   ['topP', 'top_p', 'number'],
   ['topK', 'top_k', 'integer'],
@@ -29,7 +23,7 @@ const SAMPLING: readonly (readonly [google: string, engine: string, kind: Kind])
 const KNOWN = new Set([
   ...SAMPLING.map(([google]) => google),
   ...(
-    'stopSequences candidateCount responseMimeType responseSchema responseJsonSchema responseFormat thinkingConfig ' +
+    'maxOutputTokens stopSequences candidateCount responseMimeType responseSchema responseJsonSchema responseFormat thinkingConfig ' +
     'responseLogprobs logprobs'
   ).split(' '),
 ])
@@ -40,33 +34,30 @@ export function noteUnused(config: Fields, elsewhere: ReadonlySet<string>, diagn
   noteOthers(config, new Set([...KNOWN, ...elsewhere]), diagnostics)
 }
 
-type Generation = { readonly parameters: JsonObject; readonly maxTokens: number | null; readonly wishes: GoogleWishes }
+type Generation = {
+  readonly read: { readonly parameters: JsonObject; readonly diagnostics: readonly Diagnostic[] }
+  readonly maxTokens: number | null
+  readonly wishes: Omit<GoogleWishes, 'isArray'>
+}
 
-export function readGeneration(config: Fields, context: ReadContext, diagnostics: Diagnostic[]): Generation {
+export function readGeneration(config: Fields, { tier, pins }: Pick<ReadContext, 'tier' | 'pins'>, diagnostics: Diagnostic[]): Generation {
   const candidates = numberAt(config, 'candidateCount', 'integer') ?? 1
   if (candidates !== 1) refuse(placeOf(config, 'candidateCount'), 'only one candidate per request can be served')
   const stopPlace = placeOf(config, 'stopSequences')
   const stop = listAt(config, 'stopSequences').map((sequence, index) => text(sequence, `${stopPlace}[${index}]`))
-  const sampling = SAMPLING.flatMap(([google, engine, kind]) => {
-    const value = numberAt(config, google, kind)
-    return value === null ? [] : [[engine, value] as const]
-  })
-  const maxTokens = numberAt(config, 'maxOutputTokens', 'integer')
-  if (maxTokens !== null && maxTokens < 1) refuse(placeOf(config, 'maxOutputTokens'), 'must be at least 1')
+  const maxTokens = optionalBudget(valueAt(config, 'maxOutputTokens'), placeOf(config, 'maxOutputTokens'))
   const thinking = readThinking(config, diagnostics)
   const source = {
-    ...Object.fromEntries(sampling),
+    max_tokens: maxTokens,
+    ...Object.fromEntries(SAMPLING.map(([google, engine, kind]) => [engine, numberAt(config, google, kind)])),
     ...(stop.length === 0 ? {} : { stop }),
     ...thinking.parameters,
-    ...readResponseFormat(config, context.tier),
+    ...readResponseFormat(config, tier),
   }
-  const read = readParameters(source, context.tier, context.pins)
-  if (!read.ok) throw new Refusal(read.failure)
-  diagnostics.push(...read.diagnostics)
   // How many alternatives are wanted is checked and not passed on: an engine gives those it was set up for.
   numberAt(config, 'logprobs', 'integer')
   return {
-    parameters: read.parameters,
+    read: orRefuse(readParameters(source, tier, pins)),
     maxTokens,
     wishes: { thoughts: thinking.isShown, logprobs: booleanAt(config, 'responseLogprobs') ?? false },
   }
@@ -74,53 +65,23 @@ export function readGeneration(config: Fields, context: ReadContext, diagnostics
 
 type Thinking = { readonly parameters: JsonObject; readonly isShown: boolean }
 
-/** A budget of zero turns thinking off; a level, a budget or the wish to see thoughts turns it on; otherwise the model decides. */
+/**
+ * A budget of zero turns thinking off; a level, a budget or the wish to see thoughts turns it on; otherwise the model decides.
+ * How large the budget is is no matter for a local engine: `max_tokens` bounds thinking and answer together.
+ */
 function readThinking(config: Fields, diagnostics: Diagnostic[]): Thinking {
   const thinking = objectAt(config, 'thinkingConfig')
   if (thinking === null) return { parameters: {}, isShown: true }
   noteOthers(thinking, THINKING, diagnostics)
   const included = booleanAt(thinking, 'includeThoughts')
   const budget = numberAt(thinking, 'thinkingBudget', 'integer')
-  const effort = readLevel(thinking, diagnostics)
-  if (budget !== null && budget > 0) note('field-dropped', placeOf(thinking, 'thinkingBudget'), diagnostics)
+  const level = textAt(thinking, 'thinkingLevel')?.toLowerCase()
+  const isStated = level !== undefined && level !== 'thinking_level_unspecified'
+  const effort = isStated ? readEffort(level, placeOf(thinking, 'thinkingLevel'), diagnostics) : null
   const isShown = included !== false
-  if (budget === 0) return { parameters: { chat_template_kwargs: { enable_thinking: false } }, isShown }
+  if (budget === 0) return { parameters: thinkingSwitch(false), isShown }
   const isOn = included === true || effort !== null || (budget !== null && budget > 0)
-  return {
-    parameters: {
-      ...(isOn ? { chat_template_kwargs: { enable_thinking: true } } : {}),
-      ...(effort === null ? {} : { reasoning_effort: effort }),
-    },
-    isShown,
-  }
-}
-
-function readLevel(thinking: Fields, diagnostics: Diagnostic[]): 'low' | 'medium' | 'high' | null {
-  const level = textAt(thinking, 'thinkingLevel')?.toUpperCase()
-  const approximated = (effort: 'low' | 'high'): 'low' | 'high' => {
-    note('field-approximated', `${placeOf(thinking, 'thinkingLevel')}: ${level} became ${effort}`, diagnostics)
-    return effort
-  }
-  switch (level) {
-    case undefined:
-    case 'THINKING_LEVEL_UNSPECIFIED':
-      return null
-    case 'LOW':
-      return 'low'
-    case 'MEDIUM':
-      return 'medium'
-    case 'HIGH':
-      return 'high'
-    case 'MINIMAL':
-      return approximated('low')
-    case 'XHIGH':
-      return approximated('high')
-    default:
-      return refuse(
-        placeOf(thinking, 'thinkingLevel'),
-        `expected MINIMAL, LOW, MEDIUM, HIGH or XHIGH, got ${JSON.stringify(level.slice(0, 64))}`,
-      )
-  }
+  return { parameters: { ...(isOn ? thinkingSwitch(true) : {}), reasoning_effort: effort }, isShown }
 }
 
 type Structure = { readonly mimeType: Member | null; readonly schema: Member | null }
@@ -135,9 +96,9 @@ function readResponseFormat(config: Fields, tier: 'train' | 'eval'): JsonObject 
   }
   const asked = schema ?? (isPlain ? null : mimeType)
   if (asked === null) return {}
-  if (tier === 'train') throw new Refusal(constrained(asked.place))
+  refuseInTraining(asked.place, tier)
   if (schema === null) return { response_format: { type: 'json_object' } }
-  const shape = jsonSchema(fieldsOf(schema.value, schema.place) && schema.value)
+  const shape = jsonSchema(object(schema.value, schema.place))
   return { response_format: { type: 'json_schema', json_schema: { name: 'google_response', schema: shape } } }
 }
 

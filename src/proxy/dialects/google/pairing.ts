@@ -1,7 +1,7 @@
 // Which call a result answers: by id, else by name and order among the calls of the turn before.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
-import { note } from '../reading.ts'
+import { note } from '../../notes.ts'
 import type { Result } from './parts.ts'
 
 /** A result under the id of its call. */

@@ -2,7 +2,8 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import { isObject } from '../../json.ts'
-import { isAbsent, note, refuse, text } from '../reading.ts'
+import { note } from '../../notes.ts'
+import { isAbsent, refuse, text } from '../reading.ts'
 import { booleanAt, type Fields, fieldsOf, listAt, noteOthers, objectAt, placeOf, textAt, valueAt } from './fields.ts'
 import { readMedia } from './media.ts'
 

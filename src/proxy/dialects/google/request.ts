@@ -1,22 +1,18 @@
-// Google generateContent → the pivot: what is kept, what is dropped with a diagnostic, what is refused in the caller's terms.
+// Google generateContent → the pivot: what is kept, what is dropped with a note, what is refused in the caller's terms.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { NormalisedCall } from '../../chat.ts'
-import type { Failure } from '../../failure.ts'
 import type { JsonObject } from '../../json.ts'
-import type { ReadContext, ReadCount } from '../dialect.ts'
+import type { ReadContext, ReadRequest } from '../dialect.ts'
 import { modelName, reading, refuse } from '../reading.ts'
 import { mergeLeadingSystem } from '../system-messages.ts'
-import { type Fields, fieldsOf, NO_FIELDS, noteOthers, objectAt, overlaid, placeOf } from './fields.ts'
-import { type GoogleWishes, noteUnused, readGeneration } from './generation.ts'
+import { type Fields, fieldsOf, NO_FIELDS, noteOthers, objectAt, overlaid, placeOf, valueAt } from './fields.ts'
+import { noteUnused, readGeneration } from './generation.ts'
 import { readContents, readSystemInstruction } from './history.ts'
+import type { GoogleWishes } from './response.ts'
 import { readToolChoice, readTools } from './tools.ts'
 
-export type ReadGoogle =
-  | { readonly ok: true; readonly call: NormalisedCall; readonly wishes: GoogleWishes }
-  | { readonly ok: false; readonly failure: Failure }
-
-/** Used, or without meaning for a local engine: dropped without a word. */
-const REQUEST_FIELDS = new Set(
+/** Known here, and either used or without meaning for a local engine: dropped without a word. */
+const KNOWN = new Set(
   'model contents systemInstruction tools toolConfig generationConfig config cachedContent safetySettings labels serviceTier store'.split(
     ' ',
   ),
@@ -24,7 +20,7 @@ const REQUEST_FIELDS = new Set(
 /** What an SDK's own config says to the SDK. */
 const CLIENT_FIELDS = new Set('httpOptions abortSignal automaticFunctionCalling automaticContinuation'.split(' '))
 
-export function readGoogle(body: JsonObject, context: ReadContext): ReadGoogle {
+export function readGoogle(body: JsonObject, context: ReadContext): ReadRequest<GoogleWishes> {
   return reading(() => {
     const { call, wishes, unpaired } = normalise(fieldsOf(body, ''), context)
     if (unpaired !== null) refuse(unpaired, 'no functionCall of the turn before has this id or name')
@@ -36,53 +32,39 @@ export function readGoogle(body: JsonObject, context: ReadContext): ReadGoogle {
 
 type Normalised = { readonly call: NormalisedCall; readonly wishes: GoogleWishes; readonly unpaired: string | null }
 
-function normalise(body: Fields, context: ReadContext): Normalised {
+/** All but that every result must have its call, and that something must be said. */
+export function normalise(body: Fields, { tier, pins, url }: ReadContext): Normalised {
   const diagnostics: Diagnostic[] = []
   const config = objectAt(body, 'config') ?? NO_FIELDS
   const request = overlaid(body, config)
   const stated = objectAt(body, 'generationConfig') ?? NO_FIELDS
   const nested = objectAt(config, 'generationConfig') ?? NO_FIELDS
-  noteOthers(body, withInternal(body), diagnostics)
-  noteUnused(config, new Set([...REQUEST_FIELDS, ...CLIENT_FIELDS]), diagnostics)
+  noteOthers(body, KNOWN, diagnostics)
+  noteUnused(config, new Set([...KNOWN, ...CLIENT_FIELDS]), diagnostics)
   for (const settings of [stated, nested]) noteUnused(settings, NOTHING, diagnostics)
   if (request.members.has('cachedContent')) refuse(placeOf(request, 'cachedContent'), 'no content is cached here; send it with the request')
-  const generation = readGeneration(overlaid(stated, overlaid(nested, config)), context, diagnostics)
+  const { read, maxTokens, wishes } = readGeneration(overlaid(stated, overlaid(nested, config)), { tier, pins }, diagnostics)
   const system = readSystemInstruction(request, diagnostics)
   const { messages, unpaired } = readContents(request, diagnostics)
   const tools = readTools(request, diagnostics)
-  const choice = readToolChoice(request, tools, context.tier, diagnostics)
+  const choice = readToolChoice(request, tools, tier, diagnostics)
   return {
     call: {
-      modelRequested: modelName(context.url.model ?? body.members.get('model')?.value),
+      modelRequested: modelName(url.model ?? valueAt(body, 'model')),
       // The URL alone decides.
-      stream: context.url.form === 'events' || context.url.form === 'array',
-      maxTokensRequested: generation.maxTokens,
+      stream: url.form === 'events' || url.form === 'array',
+      maxTokensRequested: maxTokens,
       continues: null,
       request: {
         messages: mergeLeadingSystem(system === null ? messages : [system, ...messages]),
         tools,
-        parameters: { ...generation.parameters, ...choice },
+        parameters: { ...read.parameters, ...choice },
       },
-      diagnostics,
+      diagnostics: [...diagnostics, ...read.diagnostics],
     },
-    wishes: generation.wishes,
+    wishes: { ...wishes, isArray: url.form === 'array' },
     unpaired,
   }
 }
 
 const NOTHING: ReadonlySet<string> = new Set()
-
-/** Fields of the gateway's own, which are for nobody else. */
-function withInternal(body: Fields): ReadonlySet<string> {
-  const internal = [...body.members].filter(([, { name }]) => name.startsWith('_proxy_')).map(([known]) => known)
-  return new Set([...REQUEST_FIELDS, ...internal])
-}
-
-/** The body of countTokens: contents alone, or a whole request in `generateContentRequest`. A part of a conversation can be counted too. */
-export function readCountTokens(body: JsonObject, context: ReadContext): ReadCount {
-  const read = reading(() => {
-    const fields = fieldsOf(body, '')
-    return normalise(objectAt(fields, 'generateContentRequest') ?? fields, context)
-  })
-  return read.ok ? { ok: true, countable: { kind: 'messages', request: read.call.request } } : read
-}

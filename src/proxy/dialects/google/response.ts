@@ -1,11 +1,20 @@
 // The pivot → one GenerateContentResponse, and the parts of which its stream is made too.
-import type { FinishReason, Usage } from '../../../contract/call.ts'
+import type { Usage } from '../../../contract/call.ts'
+import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer } from '../../chat.ts'
 import { isObject } from '../../json.ts'
 import { exactObject } from '../arguments.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
-import type { GoogleWishes } from './generation.ts'
+
+/** What of the request the answer depends on. */
+export type GoogleWishes = {
+  /** False only for a client that turned thoughts off: one that says nothing is shown what the model thought. */
+  readonly thoughts: boolean
+  readonly logprobs: boolean
+  /** A stream is one JSON array, not events. */
+  readonly isArray: boolean
+}
 
 export function writeGoogle(answer: ChatAnswer, identity: AnswerIdentity, wishes: GoogleWishes): string {
   const parts = partsOf(answer, identity, wishes, (text) => (text === '' ? [] : [text]))
@@ -58,14 +67,17 @@ export function closing(answer: ChatAnswer, wishes: GoogleWishes): Closing {
   }
 }
 
-function finishOf(reason: FinishReason): string {
+function finishOf(reason: ChatAnswer['finishReason']): 'STOP' | 'MAX_TOKENS' | 'SAFETY' {
   switch (reason) {
     case 'length':
       return 'MAX_TOKENS'
     case 'content_filter':
       return 'SAFETY'
-    default:
+    case 'stop':
+    case 'tool_calls':
       return 'STOP'
+    default:
+      return unreachable(reason)
   }
 }
 

@@ -1,10 +1,11 @@
 // Google's schemas → JSON Schema: types in lower case, `nullable` as a type of its own; what only looks like a schema is left alone.
 import { isObject, type JsonObject } from '../../json.ts'
 
-/** A schema as an engine takes it. Anything that is no object is given back as it came. */
-export function jsonSchema(schema: unknown): unknown {
-  if (!isObject(schema)) return schema
-  const { nullable, ...rest } = Object.fromEntries(Object.entries(schema).map(([name, value]) => converted(SPELLINGS[name] ?? name, value)))
+/** A schema as an engine takes it. */
+export function jsonSchema(schema: JsonObject): JsonObject {
+  const { nullable, ...rest } = Object.fromEntries(
+    Object.entries(schema).map(([name, value]) => converted(SPELLINGS.get(name) ?? name, value)),
+  )
   const { type, ...untyped } = rest
   return nullable === true ? withNull(rest) : type === undefined ? untyped : rest
 }
@@ -24,25 +25,30 @@ const SCHEMA_MAPS = new Set('properties patternProperties dependentSchemas $defs
 const COUNTS = new Set('minItems maxItems minLength maxLength minProperties maxProperties'.split(' '))
 
 /** Keywords in Protobuf's original spelling. */
-const SPELLINGS: { readonly [name: string]: string } = Object.assign(Object.create(null), {
-  any_of: 'anyOf',
-  min_items: 'minItems',
-  max_items: 'maxItems',
-  min_length: 'minLength',
-  max_length: 'maxLength',
-  min_properties: 'minProperties',
-  max_properties: 'maxProperties',
-  property_ordering: 'propertyOrdering',
-})
+const SPELLINGS: ReadonlyMap<string, string> = new Map([
+  ['any_of', 'anyOf'],
+  ['min_items', 'minItems'],
+  ['max_items', 'maxItems'],
+  ['min_length', 'minLength'],
+  ['max_length', 'maxLength'],
+  ['min_properties', 'minProperties'],
+  ['max_properties', 'maxProperties'],
+  ['property_ordering', 'propertyOrdering'],
+])
 
 function converted(name: string, value: unknown): readonly [string, unknown] {
   if (name === 'type') return [name, typeOf(value)]
-  if (SCHEMA_KEYWORDS.has(name)) return [name, Array.isArray(value) ? value.map(jsonSchema) : jsonSchema(value)]
+  if (SCHEMA_KEYWORDS.has(name)) return [name, Array.isArray(value) ? value.map(schemaIn) : schemaIn(value)]
   if (SCHEMA_MAPS.has(name) && isObject(value)) {
-    return [name, Object.fromEntries(Object.entries(value).map(([property, schema]) => [property, jsonSchema(schema)]))]
+    return [name, Object.fromEntries(Object.entries(value).map(([property, schema]) => [property, schemaIn(schema)]))]
   }
   if (COUNTS.has(name) && typeof value === 'string' && /^\d{1,15}$/.test(value)) return [name, Number(value)]
   return [name, value]
+}
+
+/** What is no object, as `false` and `true` for all or nothing, is given back as it came. */
+function schemaIn(value: unknown): unknown {
+  return isObject(value) ? jsonSchema(value) : value
 }
 
 function typeOf(type: unknown): unknown {

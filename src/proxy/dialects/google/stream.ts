@@ -3,8 +3,7 @@ import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
 import { errorOf } from './error.ts'
-import type { GoogleWishes } from './generation.ts'
-import { closing, partsOf, responseOf } from './response.ts'
+import { closing, type GoogleWishes, partsOf, responseOf } from './response.ts'
 
 /**
  * A thought that says nothing yet. `{"candidates":[]}` would do for a bare stream, but Google's own chat sessions drop a whole turn
@@ -12,7 +11,11 @@ import { closing, partsOf, responseOf } from './response.ts'
  */
 const WAITING = [{ text: '', thought: true }] as const
 
-export function openEventStream(identity: AnswerIdentity, wishes: GoogleWishes): ReplyStream {
+export function openGoogleStream(identity: AnswerIdentity, wishes: GoogleWishes): ReplyStream {
+  return wishes.isArray ? openArrayStream(identity, wishes) : openEventStream(identity, wishes)
+}
+
+function openEventStream(identity: AnswerIdentity, wishes: GoogleWishes): ReplyStream {
   const frame = (data: object): string => `data: ${JSON.stringify(data)}\n\n`
   return {
     open: () => '',
@@ -24,7 +27,7 @@ export function openEventStream(identity: AnswerIdentity, wishes: GoogleWishes):
   }
 }
 
-export function openArrayStream(identity: AnswerIdentity, wishes: GoogleWishes): ReplyStream {
+function openArrayStream(identity: AnswerIdentity, wishes: GoogleWishes): ReplyStream {
   let separator = ''
   const element = (data: object): string => {
     const written = separator + JSON.stringify(data)

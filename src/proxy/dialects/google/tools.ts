@@ -2,8 +2,9 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
-import { constrained } from '../../parameters.ts'
-import { note, Refusal, refuse, text } from '../reading.ts'
+import { note } from '../../notes.ts'
+import { functionTool } from '../function-tool.ts'
+import { isAbsent, object, refuse, refuseInTraining, text } from '../reading.ts'
 import { type Fields, fieldsOf, listAt, noteOthers, objectAt, placeOf, textAt, valueAt } from './fields.ts'
 import { jsonSchema } from './schema.ts'
 
@@ -20,21 +21,19 @@ export function readTools(request: Fields, diagnostics: Diagnostic[]): readonly 
     for (const [position, declaration] of listAt(fields, 'functionDeclarations').entries()) {
       const declared = fieldsOf(declaration, `${placeOf(fields, 'functionDeclarations')}[${position}]`)
       noteOthers(declared, DECLARATION_FIELDS, diagnostics)
-      tools.push({ type: 'function', function: readDeclaration(declared) })
+      tools.push(readDeclaration(declared))
     }
   }
   return tools.length === 0 ? null : tools
 }
 
-function readDeclaration(declared: Fields): Tool['function'] {
-  const description = textAt(declared, 'description')
+function readDeclaration(declared: Fields): Tool {
   const field = declared.members.has('parametersJsonSchema') ? 'parametersJsonSchema' : 'parameters'
-  const schema = objectAt(declared, field) === null ? {} : jsonSchema(valueAt(declared, field))
-  return {
-    name: text(valueAt(declared, 'name'), placeOf(declared, 'name')),
-    ...(description === null ? {} : { description }),
-    parameters: schema === null || Object.keys(schema as object).length === 0 ? { type: 'object', properties: {} } : schema,
-  }
+  const given = valueAt(declared, field)
+  const schema = isAbsent(given) ? {} : jsonSchema(object(given, placeOf(declared, field)))
+  const isEmpty = Object.keys(schema).length === 0
+  const name = text(valueAt(declared, 'name'), placeOf(declared, 'name'))
+  return functionTool(name, textAt(declared, 'description'), isEmpty ? { type: 'object', properties: {} } : schema)
 }
 
 /** The engine's `tool_choice`; nothing when the model may choose freely or has no tools. */
@@ -65,7 +64,7 @@ export function readToolChoice(
       return tools === null ? {} : { tool_choice: 'none' }
     case 'ANY': {
       if (tools === null) return {}
-      if (tier === 'train') throw new Refusal(constrained(placeOf(calling, 'mode')))
+      refuseInTraining(placeOf(calling, 'mode'), tier)
       const [only] = allowed
       if (only !== undefined && allowed.length === 1) return { tool_choice: { type: 'function', function: { name: only } } }
       if (allowed.length > 0 && allowed.length < tools.length) note('field-dropped', place, diagnostics)

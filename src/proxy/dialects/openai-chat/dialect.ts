@@ -1,8 +1,9 @@
 // OpenAI chat completions as the boundary uses it.
-import type { Dialect, ModelEntry } from '../dialect.ts'
+import type { Dialect, ModelEntry, ReplyForm } from '../dialect.ts'
+import { readChatCount, writeChatCount } from './count.ts'
 import { writeChatFailure } from './error.ts'
-import { readChat, readTokenize } from './request.ts'
-import { writeChat } from './response.ts'
+import { readChat } from './request.ts'
+import { type ChatWishes, writeChat } from './response.ts'
 import { openChatStream } from './stream.ts'
 
 export const openaiChat: Dialect = {
@@ -10,25 +11,23 @@ export const openaiChat: Dialect = {
   requestIdHeader: 'x-request-id',
   read(body, context) {
     const read = readChat(body, context)
-    if (!read.ok) return read
-    return {
-      ok: true,
-      call: read.call,
-      reply: {
-        streamType: 'text/event-stream; charset=utf-8',
-        plain: (answer, identity) => writeChat(answer, identity, read.wishes),
-        stream: (identity) => openChatStream(identity, read.wishes),
-        echo: (call) => call,
-      },
-    }
+    return read.ok ? { ok: true, call: read.call, reply: replyForm(read.wishes) } : read
   },
-  readCount: readTokenize,
-  // vLLM's shape, which OpenAI has no route for.
-  tokenCount: (tokens, model) => JSON.stringify({ count: tokens, max_model_len: model.maxModelLen, tokens: null }),
+  readCount: readChatCount,
+  tokenCount: writeChatCount,
   failure: writeChatFailure,
   // The second array is what Codex reads.
   modelList: (models) => JSON.stringify({ object: 'list', data: models.map(entry), models: models.map(entry) }),
   modelItem: (model) => JSON.stringify(entry(model)),
+}
+
+function replyForm(wishes: ChatWishes): ReplyForm {
+  return {
+    streamType: 'text/event-stream; charset=utf-8',
+    plain: (answer, identity) => writeChat(answer, identity, wishes),
+    stream: (identity) => openChatStream(identity, wishes),
+    echo: (call) => call,
+  }
 }
 
 function entry(model: ModelEntry): object {

@@ -2,7 +2,9 @@
 import type { Usage } from '../../../contract/call.ts'
 import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity } from '../dialect.ts'
-import type { ChatWishes } from './request.ts'
+
+/** What of the request the answer depends on. */
+export type ChatWishes = { readonly includeUsage: boolean; readonly logprobs: boolean }
 
 export function writeChat(answer: ChatAnswer, identity: AnswerIdentity, wishes: ChatWishes): string {
   const { message, finishReason } = answer
@@ -19,7 +21,7 @@ export function writeChat(answer: ChatAnswer, identity: AnswerIdentity, wishes: 
           content: message.content,
           refusal: null,
           ...(message.reasoning_content === undefined ? {} : { reasoning_content: message.reasoning_content }),
-          ...(message.tool_calls === undefined ? {} : { tool_calls: message.tool_calls }),
+          ...((message.tool_calls ?? []).length === 0 ? {} : { tool_calls: message.tool_calls }),
         },
         logprobs: writeLogprobs(answer, wishes),
         finish_reason: finishReason,

@@ -2,8 +2,7 @@
 import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
-import type { ChatWishes } from './request.ts'
-import { completionId, writeLogprobs, writeUsage } from './response.ts'
+import { type ChatWishes, completionId, writeLogprobs, writeUsage } from './response.ts'
 
 export function openChatStream(identity: AnswerIdentity, wishes: ChatWishes): ReplyStream {
   const head = {

@@ -1,11 +1,11 @@
 // OpenAI Responses as the boundary uses it.
-import type { Dialect } from '../dialect.ts'
+import type { Dialect, ReplyForm } from '../dialect.ts'
 import { openaiChat } from '../openai-chat/dialect.ts'
-import { readInputTokens, writeInputTokens } from './count.ts'
+import { readResponsesCount, writeResponsesCount } from './count.ts'
 import { echoOf } from './echo.ts'
 import { writeResponsesFailure } from './error.ts'
 import { readResponses } from './request.ts'
-import { writeResponse } from './response.ts'
+import { type ResponsesWishes, writeResponses } from './response.ts'
 import { openResponsesStream } from './stream.ts'
 
 export const openaiResponses: Dialect = {
@@ -13,22 +13,21 @@ export const openaiResponses: Dialect = {
   requestIdHeader: 'x-request-id',
   read(body, context) {
     const read = readResponses(body, context)
-    if (!read.ok) return read
-    return {
-      ok: true,
-      call: read.call,
-      reply: {
-        streamType: 'text/event-stream; charset=utf-8',
-        plain: (answer, identity) => writeResponse(answer, identity, read.wishes),
-        stream: (identity) => openResponsesStream(identity, read.wishes),
-        echo: (call) => echoOf(call, read.wishes.faces),
-      },
-    }
+    return read.ok ? { ok: true, call: read.call, reply: replyForm(read.wishes) } : read
   },
-  readCount: readInputTokens,
-  tokenCount: (tokens) => writeInputTokens(tokens),
+  readCount: readResponsesCount,
+  tokenCount: writeResponsesCount,
   failure: writeResponsesFailure,
   // One vendor, one list of models.
   modelList: openaiChat.modelList,
   modelItem: openaiChat.modelItem,
+}
+
+function replyForm(wishes: ResponsesWishes): ReplyForm {
+  return {
+    streamType: 'text/event-stream; charset=utf-8',
+    plain: (answer, identity) => writeResponses(answer, identity, wishes),
+    stream: (identity) => openResponsesStream(identity, wishes),
+    echo: (call) => echoOf(call, wishes.faces),
+  }
 }

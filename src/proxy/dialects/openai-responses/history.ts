@@ -2,9 +2,10 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
+import { note } from '../../notes.ts'
 import { assistantMessage } from '../assistant-message.ts'
 import { contentOf } from '../content.ts'
-import { note, refuse } from '../reading.ts'
+import { refuse } from '../reading.ts'
 import type { Piece, Said } from './items.ts'
 import type { ToolOutput } from './tool-output.ts'
 

@@ -3,8 +3,9 @@ import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
 import { failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
+import { note, noteDropped } from '../../notes.ts'
 import { contentOf, textOf } from '../content.ts'
-import { isAbsent, note, noteDropped, object, Refusal, refuse, text } from '../reading.ts'
+import { isAbsent, object, refuse, refuseWith, text } from '../reading.ts'
 import { signedCall } from '../signature.ts'
 import { freeformArguments } from './freeform.ts'
 import { callOfItem } from './item-ids.ts'
@@ -167,7 +168,5 @@ function foundNames(tools: unknown): string {
 function refuseReference(item: JsonObject, place: string): never {
   const param = `${place}.id`
   const named = typeof item.id === 'string' ? JSON.stringify(item.id.slice(0, 64)) : describe(item.id)
-  throw new Refusal(
-    failure('previous-response-unknown', `${param}: items are not stored here, and ${named} cannot be looked up`, { param }),
-  )
+  refuseWith(failure('previous-response-unknown', `${param}: items are not stored here, and ${named} cannot be looked up`, { param }))
 }

@@ -2,8 +2,9 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
+import { note } from '../../notes.ts'
 import { imagePart, textPart } from '../content.ts'
-import { isAbsent, note, object, refuse, text } from '../reading.ts'
+import { isAbsent, object, refuse, text } from '../reading.ts'
 
 /** The field that holds the text of a part. */
 const TEXTS: { readonly [type: string]: string } = {

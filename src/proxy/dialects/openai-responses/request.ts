@@ -1,12 +1,26 @@
 // OpenAI Responses → the pivot: what is kept, what is dropped with a note, what is refused in the caller's terms.
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { ChatMessage, NormalisedCall } from '../../chat.ts'
-import { type Failure, failure } from '../../failure.ts'
+import { failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { constrained, isParameter, readParameters } from '../../parameters.ts'
-import type { ReadContext } from '../dialect.ts'
-import { isAbsent, list, modelName, note, noteDropped, object, optionalBoolean, Refusal, reading, refuse, text } from '../reading.ts'
+import { noteDropped } from '../../notes.ts'
+import { PARAMETER_NAMES, readParameters } from '../../parameters.ts'
+import type { ReadContext, ReadRequest } from '../dialect.ts'
+import {
+  isAbsent,
+  modelName,
+  object,
+  optionalBoolean,
+  optionalBudget,
+  orRefuse,
+  reading,
+  refuse,
+  refuseInTraining,
+  refuseWith,
+  text,
+} from '../reading.ts'
 import { mergeLeadingSystem } from '../system-messages.ts'
+import { readEffort, thinkingSwitch } from '../thinking.ts'
 import { arrange } from './history.ts'
 import { callOfResponse } from './item-ids.ts'
 import { type Piece, readItem } from './items.ts'
@@ -14,20 +28,17 @@ import type { ResponsesWishes } from './response.ts'
 import { readToolChoice } from './tool-choice.ts'
 import { readTools, type ToolSource } from './tools.ts'
 
-export type ReadResponses =
-  | { readonly ok: true; readonly call: NormalisedCall; readonly wishes: ResponsesWishes }
-  | { readonly ok: false; readonly failure: Failure }
-
 /** Known here, and either used or without meaning for a local engine: dropped without a word. */
-const SILENT = new Set(
-  (
+const KNOWN = new Set([
+  ...(
     'model input instructions tools tool_choice parallel_tool_calls stream stream_options max_output_tokens reasoning text ' +
     'previous_response_id conversation background generate prompt store include truncation prompt_cache_key prompt_cache_retention ' +
     'prompt_cache_options service_tier metadata client_metadata user safety_identifier'
   ).split(' '),
-)
+  ...PARAMETER_NAMES,
+])
 
-export function readResponses(body: JsonObject, context: ReadContext): ReadResponses {
+export function readResponses(body: JsonObject, context: ReadContext): ReadRequest<ResponsesWishes> {
   return reading(() => normalise(body, context))
 }
 
@@ -41,20 +52,15 @@ function normalise(body: JsonObject, { tier, pins }: ReadContext): { readonly ca
   const toolbox = readTools([...listed, ...brought], { tier, diagnostics })
   const choice = readToolChoice(body, toolbox, tier, diagnostics)
   const conversation = arrange(pieces, { isContinued: continues !== null, diagnostics })
-  const maxTokens = readMaxOutputTokens(body.max_output_tokens)
-  const source = { ...body, ...readThinking(body, diagnostics), ...readFormat(body.text, tier, diagnostics), ...maxTokens }
-  const read = readParameters(source, tier, pins)
-  if (!read.ok) throw new Refusal(read.failure)
-  for (const name of Object.keys(body)) {
-    if (SILENT.has(name) || isParameter(name) || name.startsWith('_proxy_') || body[name] === null) continue
-    note('field-dropped', name, diagnostics)
-  }
-  const { max_tokens: asked } = read.parameters
+  const maxTokens = optionalBudget(body.max_output_tokens, 'max_output_tokens') ?? optionalBudget(body.max_tokens, 'max_tokens')
+  const source = { ...body, max_tokens: maxTokens, ...readThinking(body, diagnostics), ...readFormat(body.text, tier, diagnostics) }
+  const read = orRefuse(readParameters(source, tier, pins))
+  noteDropped(body, KNOWN, '', diagnostics)
   return {
     call: {
       modelRequested: modelName(body.model),
       stream: optionalBoolean(body, 'stream') ?? false,
-      maxTokensRequested: typeof asked === 'number' ? asked : null,
+      maxTokensRequested: maxTokens,
       continues,
       request: {
         messages: mergeLeadingSystem([...readInstructions(body.instructions), ...saying(conversation, continues)]),
@@ -74,7 +80,7 @@ function refuseUnserved(body: JsonObject): void {
   if (!isAbsent(body.prompt)) refuse('prompt', 'stored prompts are not known here; send instructions and input')
   if (isAbsent(body.conversation)) return
   const param = 'conversation'
-  throw new Refusal(failure('previous-response-unknown', `${param}: conversations are not stored here; send the whole input`, { param }))
+  refuseWith(failure('previous-response-unknown', `${param}: conversations are not stored here; send the whole input`, { param }))
 }
 
 function readPrevious(value: unknown): string | null {
@@ -83,13 +89,13 @@ function readPrevious(value: unknown): string | null {
   const id = text(value, param)
   const call = callOfResponse(id)
   if (call !== null) return call
-  throw new Refusal(failure('previous-response-unknown', `${param}: no response has the id ${JSON.stringify(id.slice(0, 64))}`, { param }))
+  return refuseWith(failure('previous-response-unknown', `${param}: no response has the id ${JSON.stringify(id.slice(0, 64))}`, { param }))
 }
 
 function readInput(input: unknown, diagnostics: Diagnostic[]): readonly Piece[] {
   if (typeof input === 'string') return [{ type: 'message', message: { role: 'user', content: input } }]
   if (!Array.isArray(input)) return refuse('input', `expected a string or an array of items, got ${describe(input)}`)
-  return list(input, 'input').flatMap((item, index) => readItem(item, `input[${index}]`, diagnostics))
+  return input.flatMap((item: unknown, index) => readItem(item, `input[${index}]`, diagnostics))
 }
 
 function readInstructions(value: unknown): readonly ChatMessage[] {
@@ -103,23 +109,7 @@ function saying(conversation: readonly ChatMessage[], continues: string | null):
   return conversation.length === 0 && continues === null ? [{ role: 'user', content: '' }] : conversation
 }
 
-function readMaxOutputTokens(value: unknown): JsonObject {
-  if (isAbsent(value)) return {}
-  if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
-    return refuse('max_output_tokens', `expected an integer, got ${describe(value)}`)
-  }
-  return value < 1 ? refuse('max_output_tokens', 'must be at least 1') : { max_tokens: value }
-}
-
 const REASONING_FIELDS = new Set(['effort', 'summary', 'generate_summary', 'context', 'mode'])
-const LEVELS: { readonly [effort: string]: 'low' | 'medium' | 'high' } = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
-}
 
 /** `none` turns thinking off, any effort turns it on; silence leaves it to the model. What the request says in the engine's terms wins. */
 function readThinking(body: JsonObject, diagnostics: Diagnostic[]): JsonObject {
@@ -127,15 +117,9 @@ function readThinking(body: JsonObject, diagnostics: Diagnostic[]): JsonObject {
   const reasoning = object(body.reasoning, 'reasoning')
   noteDropped(reasoning, REASONING_FIELDS, 'reasoning', diagnostics)
   if (isAbsent(reasoning.effort)) return {}
-  const effort = text(reasoning.effort, 'reasoning.effort')
-  const given = isObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {}
-  const isOn = effort !== 'none'
-  const level = isOn && Object.hasOwn(LEVELS, effort) ? LEVELS[effort] : undefined
-  if (isOn && level !== effort) note('effort-approximated', `reasoning.effort: ${effort} as ${level ?? 'the default'}`, diagnostics)
-  return {
-    chat_template_kwargs: { enable_thinking: isOn, ...given },
-    ...(level === undefined ? {} : { reasoning_effort: level }),
-  }
+  const isOn = reasoning.effort !== 'none'
+  const effort = isOn ? readEffort(reasoning.effort, 'reasoning.effort', diagnostics) : null
+  return { ...thinkingSwitch(isOn, body.chat_template_kwargs), ...(effort === null ? {} : { reasoning_effort: effort }) }
 }
 
 const TEXT_FIELDS = new Set(['format', 'verbosity'])
@@ -148,7 +132,7 @@ function readFormat(value: unknown, tier: 'train' | 'eval', diagnostics: Diagnos
   const { type, ...schema } = object(wishes.format, 'text.format')
   if (type === 'text') return {}
   if (type !== 'json_object' && type !== 'json_schema') return refuse('text.format.type', 'expected text, json_object or json_schema')
-  if (tier === 'train') throw new Refusal(constrained('text.format'))
+  refuseInTraining('text.format', tier)
   return { response_format: type === 'json_object' ? { type } : { type, json_schema: schema } }
 }
 

@@ -8,7 +8,7 @@ import { responseId } from './item-ids.ts'
 import { type OutputItem, writeOutput } from './output.ts'
 import type { Face } from './tools.ts'
 
-/** What one request wants of its answer. */
+/** What of the request the answer depends on. */
 export type ResponsesWishes = {
   readonly faces: ReadonlyMap<string, Face>
   /** Fields of the request that the vendor's response repeats. */
@@ -20,7 +20,7 @@ export type ResponseState =
   | { readonly status: 'failed'; readonly error: StreamedError }
   | { readonly status: 'answered'; readonly answer: ChatAnswer; readonly output: readonly OutputItem[] }
 
-export function writeResponse(answer: ChatAnswer, identity: AnswerIdentity, wishes: ResponsesWishes): string {
+export function writeResponses(answer: ChatAnswer, identity: AnswerIdentity, wishes: ResponsesWishes): string {
   return JSON.stringify(
     responseObject(identity, wishes, { status: 'answered', answer, output: writeOutput(answer, identity, wishes.faces) }),
   )

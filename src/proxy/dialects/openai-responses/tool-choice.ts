@@ -2,8 +2,8 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import { isObject, type JsonObject } from '../../json.ts'
-import { constrained } from '../../parameters.ts'
-import { isAbsent, list, note, object, optionalBoolean, Refusal, refuse, text } from '../reading.ts'
+import { note } from '../../notes.ts'
+import { isAbsent, list, object, optionalBoolean, refuse, refuseInTraining, text } from '../reading.ts'
 import { engineName } from './tool-names.ts'
 import type { Toolbox } from './tools.ts'
 
@@ -19,7 +19,7 @@ export function readToolChoice(body: JsonObject, { tools }: Toolbox, tier: 'trai
   const chosen = choose(body.tool_choice, tools, diagnostics)
   if (chosen.tools.length === 0) return { tools: null, parameters: {} }
   const isForced = chosen.choice !== null && chosen.choice !== 'auto' && chosen.choice !== 'none'
-  if (tier === 'train' && isForced) throw new Refusal(constrained('tool_choice'))
+  if (isForced) refuseInTraining('tool_choice', tier)
   return {
     tools: chosen.tools,
     parameters: {

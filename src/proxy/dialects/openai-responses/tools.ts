@@ -2,7 +2,9 @@
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
-import { isAbsent, list, note, noteDropped, object, refuse, text } from '../reading.ts'
+import { note, noteDropped } from '../../notes.ts'
+import { functionTool, readDescription, readStrict } from '../function-tool.ts'
+import { isAbsent, list, object, refuse, text } from '../reading.ts'
 import { LOCAL_SHELL, SHELL } from './shell.ts'
 import { engineName } from './tool-names.ts'
 
@@ -80,7 +82,7 @@ function readTool(tool: JsonObject, place: string, context: ToolContext): readon
       if (execution === 'client' && isObject(parameters)) {
         return [
           {
-            tool: toolOf('tool_search', textOrNull(description, `${place}.description`), parameters),
+            tool: functionTool('tool_search', readDescription(description, `${place}.description`), parameters),
             face: { kind: 'tool-search' },
             place,
           },
@@ -90,7 +92,7 @@ function readTool(tool: JsonObject, place: string, context: ToolContext): readon
     }
     default:
   }
-  note('tool-dropped', `${place}: nothing here runs tools of type ${type.slice(0, 64)}`, context.diagnostics)
+  note('tool-dropped', `${place}: nothing here runs tools of type ${type}`, context.diagnostics)
   return []
 }
 
@@ -111,16 +113,14 @@ function readNamespace(tool: JsonObject, place: string, context: ToolContext): r
 function readFunction(tool: JsonObject, namespace: string | null, place: string, { tier, diagnostics }: ToolContext): Declaration {
   noteDropped(tool, FUNCTION_FIELDS, place, diagnostics)
   const name = text(tool.name, `${place}.name`)
+  const description = readDescription(tool.description, `${place}.description`)
   const parameters = isAbsent(tool.parameters) ? null : object(tool.parameters, `${place}.parameters`)
-  const declared = toolOf(engineName(namespace, name), textOrNull(tool.description, `${place}.description`), parameters)
-  const face: Face = { kind: 'function', name, namespace }
-  if (tool.strict !== true) return { tool: declared, face, place }
-  // Engines hold a strict tool's arguments to its schema, which no sample of a training session may be.
-  if (tier === 'train') {
-    note('field-dropped', `${place}.strict`, diagnostics)
-    return { tool: declared, face, place }
+  const strict = readStrict(tool.strict, `${place}.strict`, tier, diagnostics)
+  return {
+    tool: functionTool(engineName(namespace, name), description, parameters, strict),
+    face: { kind: 'function', name, namespace },
+    place,
   }
-  return { tool: { ...declared, function: { ...declared.function, strict: true } }, face, place }
 }
 
 /** A freeform tool: a function of one text, with the grammar told to the model that nobody enforces. */
@@ -128,11 +128,11 @@ function readCustom(tool: JsonObject, namespace: string | null, place: string, {
   noteDropped(tool, CUSTOM_FIELDS, place, diagnostics)
   const name = text(tool.name, `${place}.name`)
   const grammar = grammarOf(tool.format, `${place}.format`, diagnostics)
-  const description = [textOrNull(tool.description, `${place}.description`), grammar].filter((part) => part !== null).join('\n\n')
+  const description = [readDescription(tool.description, `${place}.description`), grammar].filter((part) => part !== null).join('\n\n')
   const input = { type: 'string', description: 'The whole input of the tool, as plain text.' }
   const parameters = { type: 'object', properties: { input }, required: ['input'], additionalProperties: false }
   return {
-    tool: toolOf(engineName(namespace, name), description === '' ? null : description, parameters),
+    tool: functionTool(engineName(namespace, name), description === '' ? null : description, parameters),
     face: { kind: 'custom', name, namespace },
     place,
   }
@@ -148,15 +148,4 @@ function grammarOf(format: unknown, place: string, diagnostics: Diagnostic[]): s
   }
   note('grammar-not-enforced', place, diagnostics)
   return `The input must match this ${text(syntax, `${place}.syntax`)} grammar:\n${text(definition, `${place}.definition`, true)}`
-}
-
-function toolOf(name: string, description: string | null, parameters: JsonObject | null): Tool {
-  return {
-    type: 'function',
-    function: { name, ...(description === null ? {} : { description }), ...(parameters === null ? {} : { parameters }) },
-  }
-}
-
-function textOrNull(value: unknown, place: string): string | null {
-  return isAbsent(value) ? null : text(value, place, true)
 }
