@@ -216,15 +216,53 @@ describe('SGLang', () => {
       },
     },
     {
+      prompt_token_ids: [5],
+      meta_info: {
+        output_token_logprobs: [
+          [-1, 1, null],
+          [-2, 2, null],
+        ],
+        weight_version: 'v7',
+      },
+    },
+    {
       response_token_ids: [1, 2],
       prompt_token_ids: [5],
       logprobs: { content: [{ logprob: -1 }, { logprob: -2 }] },
       meta_info: { weight_version: 'v7' },
     },
-  ])('gives ids with the choice, under either name: %#', (fields) => {
+  ])('gives ids with the choice, under either name or beside its logprobs: %#', (fields) => {
     const reply = answered(sglang.read(respond({ choices: [{ ...choice, ...fields }], usage: {} })))
     expect(reply.tokens).toEqual({ promptIds: [5], sampledIds: [1, 2], logprobs: [-1, -2], error: null })
     expect(reply.weightVersion).toBe('v7')
+  })
+
+  it('CP-05 trains nothing when its lists name different tokens', () => {
+    const triples = [
+      [-1, 1, null],
+      [-2, 7, null],
+    ]
+    const fields = { token_ids: [1, 2], prompt_token_ids: [5], meta_info: { output_token_logprobs: triples } }
+    const { tokens, answer } = answered(sglang.read(respond({ choices: [{ ...choice, ...fields }], usage: {} })))
+    expect(tokens).toEqual({
+      promptIds: [],
+      sampledIds: [],
+      logprobs: null,
+      error: { code: 'ids-missing', detail: 'token_ids and logprobs name different tokens' },
+    })
+    expect(answer.message.content).toBe('x')
+  })
+
+  it.each([
+    [{ top_k: 0 }, { top_k: -1 }],
+    [{ top_k: 5 }, { top_k: 5 }],
+    [{ include_stop_str_in_output: true }, { no_stop_trim: true }],
+  ])('is told %j as %j', (parameters, sent) => {
+    const prompt = { kind: 'messages', messages: [], tools: null } as const
+    const written = sglang.write({ prompt, parameters, model: 'p', topLogprobs: 0, format: FORMAT })
+    const body = JSON.parse((written.ok && written.http.body) || '')
+    expect(body).toMatchObject(sent)
+    expect(body).not.toHaveProperty('include_stop_str_in_output')
   })
 
   it('is asked for everything, and takes token ids as a prompt', () => {

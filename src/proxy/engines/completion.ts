@@ -11,6 +11,8 @@ import { count, readTokens, type TokenFields } from './tokens.ts'
 export type Places = {
   readonly promptIds: (body: JsonObject, choice: JsonObject) => unknown
   readonly sampledIds: (choice: JsonObject) => unknown
+  /** The tokens that the logprobs themselves name; null where they name none. */
+  readonly namedIds: (choice: JsonObject) => readonly unknown[] | null
   /** Null when the engine sent none; the numbers may still be wrong. */
   readonly logprobs: (choice: JsonObject) => readonly unknown[] | null
   readonly weightVersion: (body: JsonObject, choice: JsonObject) => unknown
@@ -41,6 +43,7 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     {
       promptIds: places.promptIds(body, choice),
       sampledIds: places.sampledIds(choice),
+      namedIds: places.namedIds(choice),
       logprobs: places.logprobs(choice),
       promptTokens: reported.prompt_tokens,
       completionTokens: reported.completion_tokens,
@@ -63,6 +66,12 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     weightVersion,
     diagnostics: [],
   }
+}
+
+/** Of OpenAI's entries, which name no id. */
+export function contentLogprobs({ logprobs }: JsonObject): readonly unknown[] | null {
+  if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
+  return logprobs.content.map((entry: unknown) => (isObject(entry) ? entry.logprob : undefined))
 }
 
 /** All of them or none: a client that asked for them knows numbers alone. */

@@ -1,12 +1,12 @@
 // llama.cpp's server: prompt ids by its own template and tokenizer, generation by its own /completion (see docs/adr/0008).
 import type { Countable } from '../chat.ts'
 import { isObject, type JsonObject } from '../json.ts'
-import type { Engine, EngineOutcome, EngineReply, EngineRequest, HttpResponse, Send } from './engine.ts'
+import type { CapturedTokens, Engine, EngineOutcome, EngineReply, EngineRequest, HttpResponse, Send } from './engine.ts'
 import { bodyOf, isSuccess, post } from './engine-json.ts'
 import { answerOf } from './own-answer.ts'
 import { conversationBody, type OwnPrompt, opensThought, parsesCalls, samplerParameters, unservable } from './own-prompt.ts'
 import { readRejection, refused } from './rejection.ts'
-import { count, readIds, readTokens, type TokenFields, untrained } from './tokens.ts'
+import { count, readIds, readTokens, type TokenFields } from './tokens.ts'
 
 /** By the name that chat has for it (server-schema.cpp). */
 const SAMPLING: { readonly [name: string]: string } = {
@@ -172,17 +172,12 @@ function finishOf(stopType: unknown): 'stop' | 'length' | null {
   return stopType === 'limit' ? 'length' : null
 }
 
-/** Each probability names its token: both lists must name the same ones. */
-function tokensOf(promptIds: readonly number[], entries: readonly unknown[] | null, body: JsonObject) {
-  const given = readIds(body.tokens)
-  const named = entries?.map((entry) => (isObject(entry) ? entry.id : undefined)) ?? null
-  if (given !== null && named !== null && given.length === named.length && given.some((id, at) => id !== named[at])) {
-    return untrained('ids-missing', 'tokens and completion_probabilities name different tokens')
-  }
+function tokensOf(promptIds: readonly number[], entries: readonly unknown[] | null, body: JsonObject): CapturedTokens {
   return readTokens(
     {
       promptIds,
       sampledIds: body.tokens,
+      namedIds: entries?.map((entry) => (isObject(entry) ? entry.id : undefined)) ?? null,
       logprobs: entries?.map((entry) => (isObject(entry) ? entry.logprob : undefined)) ?? null,
       promptTokens: body.tokens_evaluated,
       completionTokens: body.tokens_predicted,

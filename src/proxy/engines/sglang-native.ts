@@ -7,7 +7,8 @@ import { bodyOf, isSuccess, post } from './engine-json.ts'
 import { answerOf } from './own-answer.ts'
 import { conversationBody, type OwnPrompt, opensThought, parsesCalls, samplerParameters, unservable } from './own-prompt.ts'
 import { readRejection, refused } from './rejection.ts'
-import { count, readIds, readTokens, type TokenFields, untrained } from './tokens.ts'
+import { triplesOf } from './sglang-meta.ts'
+import { count, readIds, readTokens, type TokenFields } from './tokens.ts'
 
 /** By the name that chat has for it: SGLang's `SamplingParams`, or beside it in the request (io_struct.py). */
 const SAMPLING: { readonly [name: string]: string } = {
@@ -108,8 +109,10 @@ function readGenerated(response: HttpResponse, request: EngineRequest, prompt: E
   if (body === null || typeof body.text !== 'string' || !isObject(meta)) {
     return { type: 'garbled', detail: 'the body has no text and meta_info' }
   }
-  const triples = Array.isArray(meta.output_token_logprobs) ? meta.output_token_logprobs : null
-  const tokens = tokensOf(prompt.ids, body.output_ids, triples, meta)
+  const { triples, namedIds, logprobs } = triplesOf(meta)
+  const { output_ids: sampledIds } = body
+  const counted = { promptTokens: meta.prompt_tokens, completionTokens: meta.completion_tokens }
+  const tokens = readTokens({ promptIds: prompt.ids, sampledIds, namedIds, logprobs, ...counted }, FIELDS)
   const weightVersion = versionText(lastVersion(meta.weight_versions) ?? meta.weight_version)
   const ending = isObject(meta.finish_reason) ? meta.finish_reason : {}
   const finishReason = readFinishReason(ending.type)
@@ -132,25 +135,6 @@ function readGenerated(response: HttpResponse, request: EngineRequest, prompt: E
     weightVersion,
     logprobs: request.topLogprobs === 0 ? null : contentOf(triples, meta.output_top_logprobs),
   })
-}
-
-/** Each logprob names its token: both lists must name the same ones. */
-function tokensOf(promptIds: readonly number[], outputIds: unknown, triples: readonly unknown[] | null, meta: JsonObject) {
-  const named = triples?.map((triple) => (Array.isArray(triple) ? triple[1] : undefined)) ?? null
-  const given = readIds(outputIds)
-  if (given !== null && named !== null && given.length === named.length && given.some((id, at) => id !== named[at])) {
-    return untrained('ids-missing', 'output_ids and meta_info.output_token_logprobs name different tokens')
-  }
-  return readTokens(
-    {
-      promptIds,
-      sampledIds: outputIds ?? named,
-      logprobs: triples?.map((triple) => (Array.isArray(triple) ? triple[0] : undefined)) ?? null,
-      promptTokens: meta.prompt_tokens,
-      completionTokens: meta.completion_tokens,
-    },
-    FIELDS,
-  )
 }
 
 /** `[logprob, id, text]` triples as OpenAI's entries. */

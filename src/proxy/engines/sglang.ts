@@ -1,14 +1,15 @@
 // SGLang's chat completions: ids come with the choice and only without streaming; logprobs are those of the sampler.
 import { isObject, type JsonObject } from '../json.ts'
 import { chatCompletions } from './chat-completions.ts'
-import { readCompletion } from './completion.ts'
+import { contentLogprobs, readCompletion } from './completion.ts'
 import { countByTokenizer } from './count.ts'
+import { triplesOf } from './sglang-meta.ts'
 
 export const sglang = chatCompletions({
   kind: 'sglang',
   write({ prompt, parameters, model, topLogprobs }) {
     const body = {
-      ...parameters,
+      ...ownParameters(parameters),
       messages: prompt.messages,
       ...(prompt.tools === null ? {} : { tools: prompt.tools }),
       ...(prompt.kind === 'token-ids' ? { input_ids: prompt.ids } : {}),
@@ -30,7 +31,9 @@ export const sglang = chatCompletions({
       promptIds: (body, choice) => choice.prompt_token_ids ?? body.prompt_token_ids,
       // The older name is still served by some versions.
       sampledIds: (choice) => choice.token_ids ?? choice.response_token_ids,
-      logprobs: (choice) => samplerLogprobs(choice),
+      namedIds: (choice) => triplesOf(choice.meta_info).namedIds,
+      // OpenAI's entries, where the meta information was not asked for or is not known.
+      logprobs: (choice) => triplesOf(choice.meta_info).logprobs ?? contentLogprobs(choice),
       weightVersion: (body, choice) =>
         isObject(body.metadata) ? body.metadata.weight_version : isObject(choice.meta_info) ? choice.meta_info.weight_version : null,
       matchedStop: (choice) => choice.matched_stop,
@@ -38,12 +41,11 @@ export const sglang = chatCompletions({
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/v1/tokenize', send),
 })
 
-/** `[logprob, token id, text]` triples when the engine sent its meta information, else OpenAI's entries. */
-function samplerLogprobs(choice: JsonObject): readonly unknown[] | null {
-  const meta = choice.meta_info
-  const triples: unknown = isObject(meta) ? meta.output_token_logprobs : null
-  if (Array.isArray(triples)) return triples.map((triple: unknown) => (Array.isArray(triple) ? triple[0] : undefined))
-  const logprobs = choice.logprobs
-  if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
-  return logprobs.content.map((entry: unknown) => (isObject(entry) ? entry.logprob : undefined))
+/** What SGLang has another name or value for than vLLM: a name it does not know it ignores without a word, a `top_k` of 0 it refuses. */
+function ownParameters({ include_stop_str_in_output: keepsStop, ...parameters }: JsonObject): JsonObject {
+  return {
+    ...parameters,
+    ...(keepsStop === undefined ? {} : { no_stop_trim: keepsStop }),
+    ...(parameters.top_k === 0 ? { top_k: -1 } : {}),
+  }
 }

@@ -5,6 +5,8 @@ import type { CapturedTokens } from './engine.ts'
 export type GivenTokens = {
   readonly promptIds: unknown
   readonly sampledIds: unknown
+  /** The tokens that the logprobs themselves name; null when they name none. */
+  readonly namedIds: readonly unknown[] | null
   /** Null when the engine sent none; the numbers may still be wrong. */
   readonly logprobs: readonly unknown[] | null
   /** What the engine counted. */
@@ -13,20 +15,24 @@ export type GivenTokens = {
 }
 
 /** What each of them is called where the engine has it, for people. */
-export type TokenFields = { readonly [field in keyof GivenTokens]: string }
+export type TokenFields = { readonly [field in Exclude<keyof GivenTokens, 'namedIds'>]: string }
 
+/** An engine that lists the sampled ids nowhere else has them beside their logprobs. */
 export function readTokens(given: GivenTokens, fields: TokenFields): CapturedTokens {
-  const [promptIds, sampledIds] = [readIds(given.promptIds), readIds(given.sampledIds)]
+  const { namedIds: named, logprobs } = given
+  const [promptIds, sampledIds] = [readIds(given.promptIds), readIds(given.sampledIds ?? named)]
   if (promptIds === null || sampledIds === null) {
-    return untrained('ids-missing', `${promptIds === null ? fields.promptIds : fields.sampledIds}: not an array of token ids`)
+    return untrained(`${promptIds === null ? fields.promptIds : fields.sampledIds}: not an array of token ids`)
   }
-  const { logprobs } = given
+  if (named?.length === sampledIds.length && sampledIds.some((id, at) => id !== named[at])) {
+    return untrained(`${fields.sampledIds} and ${fields.logprobs} name different tokens`)
+  }
   const error = disagreement(promptIds, sampledIds, given, fields)
   return { promptIds, sampledIds, logprobs: error === null && logprobs !== null ? logprobs.map(Number) : null, error }
 }
 
-export function untrained(code: CaptureError['code'], detail: string): CapturedTokens {
-  return { promptIds: [], sampledIds: [], logprobs: null, error: { code, detail } }
+function untrained(detail: string): CapturedTokens {
+  return { promptIds: [], sampledIds: [], logprobs: null, error: { code: 'ids-missing', detail } }
 }
 
 export function readIds(value: unknown): readonly number[] | null {

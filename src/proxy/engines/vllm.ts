@@ -1,7 +1,7 @@
 // vLLM's chat completions: asked without streaming for token ids and the sampled token's logprob.
-import { isObject, type JsonObject } from '../json.ts'
+import { isObject } from '../json.ts'
 import { chatCompletions } from './chat-completions.ts'
-import { readCompletion } from './completion.ts'
+import { contentLogprobs, readCompletion } from './completion.ts'
 import { countByTokenizer } from './count.ts'
 
 export const vllm = chatCompletions({
@@ -27,19 +27,14 @@ export const vllm = chatCompletions({
     readCompletion(response, {
       promptIds: (body) => body.prompt_token_ids,
       sampledIds: (choice) => choice.token_ids,
-      logprobs: (choice) => contentLogprobs(choice),
+      namedIds: () => null,
+      logprobs: contentLogprobs,
       weightVersion: (body, choice) =>
         lastVersion(choice.weight_versions) ?? (isObject(body.metadata) ? body.metadata.weight_version : null),
       matchedStop: (choice) => choice.stop_reason,
     }),
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/tokenize', send),
 })
-
-function contentLogprobs(choice: JsonObject): readonly unknown[] | null {
-  const logprobs = choice.logprobs
-  if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
-  return logprobs.content.map((entry: unknown) => (isObject(entry) ? entry.logprob : undefined))
-}
 
 function lastVersion(spans: unknown): unknown {
   const last: unknown = Array.isArray(spans) ? spans.at(-1) : null

@@ -67,9 +67,9 @@ export const ENGINE_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'ids and logprobs that name different tokens are trained together',
-    file: 'src/proxy/engines/sglang-native.ts',
-    find: 'given.some((id, at) => id !== named[at])',
-    replace: 'given.some((id) => id < 0)',
+    file: 'src/proxy/engines/tokens.ts',
+    find: 'sampledIds.some((id, at) => id !== named[at])',
+    replace: 'sampledIds.some((id) => id < 0)',
     suites: ['test/unit/proxy-engines-native.test.ts'],
   },
   {
