@@ -1,5 +1,6 @@
 // `test_on_output`: carries the agent's patch to a fresh sandbox, runs the task's tests there and compares what they print.
 import { z } from 'zod'
+import { problemsOf } from '../contract/problems.ts'
 import type { EvaluatorSpec } from '../contract/task.ts'
 import type { Evaluation, EvaluationContext, Evaluator, EvaluatorSandbox } from './evaluator.ts'
 import { type Carried, carryPatch } from './patch.ts'
@@ -11,7 +12,10 @@ const expectedSchema = z.record(z.string(), z.string())
 const configSchema = z.object({
   test_command: z.string().min(1),
   /** Test name to status, as an object or as its JSON text. */
-  expected_output_json: z.union([expectedSchema, z.string().transform(parseExpected)]),
+  expected_output_json: z.union(
+    [expectedSchema, z.string().transform(parseExpected)],
+    'must give each test its status, as an object or as its JSON text',
+  ),
   repo_dir: z.string().min(1).default('/testbed'),
   /** What the patch is taken against; by default the commit that is checked out in a fresh sandbox. */
   base_commit: z
@@ -51,12 +55,13 @@ export const testOnOutput: Evaluator = {
 
   check(spec: EvaluatorSpec): string | null {
     const config = configSchema.safeParse(spec.config)
-    return config.success ? null : `evaluator.config of 'test_on_output': ${z.prettifyError(config.error)}`
+    return config.success ? null : problemsOf('evaluator.config', spec.config, config.error)
   },
 
   async evaluate(context: EvaluationContext): Promise<Evaluation> {
     const config = configSchema.safeParse(context.spec.config)
-    if (!config.success) return failed('the evaluator’s configuration is not valid', z.prettifyError(config.error))
+    if (!config.success)
+      return failed('the evaluator’s configuration is not valid', problemsOf('evaluator.config', context.spec.config, config.error))
     const fresh = await context.freshSandbox()
     if (!fresh.ok) return failed('no fresh sandbox could be started', detailOf(fresh))
 

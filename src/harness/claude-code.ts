@@ -45,7 +45,7 @@ export const claudeCodeHarness: Harness = {
   dialect: 'anthropic',
 
   check(agent: AgentSpec): string | null {
-    const settings = readSettings(NAME, settingsSchema, agent)
+    const settings = readSettings(settingsSchema, agent)
     if (!settings.ok) return settings.error
     const servers = readMcpServers(agent)
     return checkPreset(NAME, agent, '~/.claude/skills') ?? (servers.ok ? null : servers.error)
@@ -55,7 +55,7 @@ export const claudeCodeHarness: Harness = {
     const folder = context.agentFolder(FOLDER)
     if (folder === null) return { ok: false, error: notInstalled(NAME, FOLDER) }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction(NAME) }
-    const read = readSettings(NAME, settingsSchema, context.agent)
+    const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
     const mcp = readMcpServers(context.agent)
     if (!mcp.ok) return mcp

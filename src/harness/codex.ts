@@ -54,7 +54,7 @@ export const codexHarness: Harness = {
   dialect: 'openai-responses',
 
   check(agent: AgentSpec): string | null {
-    const settings = readSettings('codex', settingsSchema, agent)
+    const settings = readSettings(settingsSchema, agent)
     if (!settings.ok) return settings.error
     return checkPreset('codex', agent, '~/.agents/skills') ?? checkConfig(settings.settings.config) ?? checkServers(agent)
   },
@@ -66,7 +66,7 @@ export const codexHarness: Harness = {
     if (Array.from(context.instruction).length > MAX_PROMPT_CHARACTERS) {
       return { ok: false, error: `harness 'codex' takes an instruction of at most ${MAX_PROMPT_CHARACTERS} characters` }
     }
-    const read = readSettings('codex', settingsSchema, context.agent)
+    const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
     const servers = readMcpServers(context.agent)
     if (!servers.ok) return servers

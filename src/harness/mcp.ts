@@ -1,6 +1,7 @@
 // The MCP servers of a task, as each CLI's configuration wants them named.
 import { z } from 'zod'
 import { httpUrl } from '../contract/http-url.ts'
+import { problemsOf } from '../contract/problems.ts'
 import type { AgentSpec } from '../contract/task.ts'
 
 const name = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must match [A-Za-z0-9_-]{1,64}')
@@ -32,7 +33,7 @@ export function readMcpServers(agent: AgentSpec): ReadMcpServers {
     // A remote server's empty list of arguments says nothing.
     const meant = transport !== 'stdio' && Array.isArray(args) && args.length === 0 ? remote : stated
     const parsed = serverSchema.safeParse({ ...meant, transport })
-    if (!parsed.success) return { ok: false, error: `agent.mcp_servers[${index}]: ${z.prettifyError(parsed.error)}` }
+    if (!parsed.success) return { ok: false, error: problemsOf(`agent.mcp_servers[${index}]`, { ...meant, transport }, parsed.error) }
     if (servers.some((server) => server.name === parsed.data.name)) {
       return { ok: false, error: `agent.mcp_servers[${index}]: there is a server named '${parsed.data.name}' already` }
     }

@@ -32,7 +32,7 @@ export const piHarness: Harness = {
 
   check(agent: AgentSpec): string | null {
     if (agent.mcp_servers.length > 0) return "harness 'pi' has no MCP client: remove agent.mcp_servers"
-    const settings = readSettings('pi', settingsSchema, agent)
+    const settings = readSettings(settingsSchema, agent)
     return settings.ok ? checkPreset('pi', agent, '~/.pi/agent/skills') : settings.error
   },
 
@@ -40,7 +40,7 @@ export const piHarness: Harness = {
     const folder = context.agentFolder('pi')
     if (folder === null) return { ok: false, error: notInstalled('pi', 'pi') }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction('pi') }
-    const read = readSettings('pi', settingsSchema, context.agent)
+    const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
     const { settings } = read
     const config = `${context.home}/.pi/agent`

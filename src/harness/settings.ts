@@ -1,5 +1,6 @@
 // What every harness reads of `agent.settings`: its own keys, and the sampling that the boundary pins for the session.
 import { z } from 'zod'
+import { problemsOf } from '../contract/problems.ts'
 import type { AgentSpec } from '../contract/task.ts'
 import { checkEnvironment } from './environment.ts'
 
@@ -14,16 +15,26 @@ const SAMPLING_SETTINGS = {
   sampling_seed: z.int(),
 } as const
 
+const SETTINGS = 'agent.settings'
+
 export type ReadSettings<T> = { readonly ok: true; readonly settings: T } | { readonly ok: false; readonly error: string }
 
 /** `schema` is strict: a setting that is misspelt must not pass for one that is left out. The error is in the caller's terms. */
-export function readSettings<T>(harness: string, schema: z.ZodType<T>, agent: AgentSpec): ReadSettings<T> {
+export function readSettings<T>(schema: z.ZodType<T> & { readonly shape: object }, agent: AgentSpec): ReadSettings<T> {
   const { sampling, sampling_seed, ...own } = agent.settings
-  const pinned = z.object(SAMPLING_SETTINGS).partial().safeParse({ sampling, sampling_seed })
+  const misfit = checkSampling(agent)
+  if (misfit !== null) return { ok: false, error: misfit }
   const parsed = schema.safeParse(own)
-  if (pinned.success && parsed.success) return { ok: true, settings: parsed.data }
-  const error = pinned.error ?? parsed.error
-  return { ok: false, error: `agent.settings of harness '${harness}': ${error === undefined ? 'invalid' : z.prettifyError(error)}` }
+  if (parsed.success) return { ok: true, settings: parsed.data }
+  const known = [...Object.keys(schema.shape), ...Object.keys(SAMPLING_SETTINGS)]
+  return { ok: false, error: problemsOf(SETTINGS, own, parsed.error, known) }
+}
+
+/** What the session could not pin, or null: for harnesses that read no settings of their own too. */
+export function checkSampling({ settings: { sampling, sampling_seed } }: AgentSpec): string | null {
+  const given = { sampling, sampling_seed }
+  const parsed = z.object(SAMPLING_SETTINGS).partial().safeParse(given)
+  return parsed.success ? null : problemsOf(SETTINGS, given, parsed.error)
 }
 
 /** What no preset can pass on to its CLI, or null. `skillsHome` is where that CLI looks for skills. */
@@ -42,7 +53,7 @@ export const DEFAULT_MODEL = 'polar-policy'
 export const KEY_VARIABLE = 'POLAR_MODEL_KEY'
 
 export function notInstalled(harness: string, folder: string): string {
-  return `the agent CLI of harness '${harness}' is not installed on this node: run \`node scripts/agents.ts ${folder}\``
+  return `the agent CLI of harness '${harness}' is not installed on this node: run \`node_modules/.bin/node scripts/agents.ts ${folder}\` in polar-node’s folder`
 }
 
 export function emptyInstruction(harness: string): string {

@@ -3,6 +3,7 @@ import type { AgentSpec } from '../contract/task.ts'
 import { agentEnvironment, checkEnvironment, FOLDERS_COMMAND, INSTRUCTION, INSTRUCTION_FILE, instructionFile } from './environment.ts'
 import type { Harness } from './harness.ts'
 import { withPlaceholders } from './quoting.ts'
+import { checkSampling } from './settings.ts'
 
 const PLACEHOLDERS = new Map([
   ['INSTRUCTION', INSTRUCTION],
@@ -18,7 +19,7 @@ export const shellHarness: Harness = {
     if (shell === undefined) return "harness 'shell' needs agent.custom_shell.command"
     if (agent.mcp_servers.length > 0) return "harness 'shell' takes no agent.mcp_servers: configure them in the command"
     if (agent.skills_path != null) return "harness 'shell' takes no agent.skills_path: upload them in runtime.prepare"
-    return checkEnvironment('agent.env', agent.env) ?? checkEnvironment('agent.custom_shell.env', shell.env)
+    return checkSampling(agent) ?? checkEnvironment('agent.env', agent.env) ?? checkEnvironment('agent.custom_shell.env', shell.env)
   },
 
   plan(context) {

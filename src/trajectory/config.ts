@@ -1,5 +1,6 @@
 // The configuration of the builders: Polar's keys, ours, and errors in the caller's terms.
 import { z } from 'zod'
+import { problemsOf } from '../contract/problems.ts'
 import type { StrategySpec } from '../contract/task.ts'
 
 const REWARD_POLICIES = ['broadcast', 'last_chain', 'split', 'main_only', 'per_trace', 'per_segment', 'discounted'] as const
@@ -79,11 +80,5 @@ function parseFor(spec: StrategySpec, customNames: readonly string[]): Parsed<un
 function parse<T>(schema: z.ZodType<T>, config: unknown): Parsed<T> {
   const parsed = schema.safeParse(config)
   if (parsed.success) return { ok: true, config: parsed.data }
-  return { ok: false, error: parsed.error.issues.map(describe).join('; ') }
-}
-
-function describe(issue: z.core.$ZodIssue): string {
-  const path = ['builder.config', ...issue.path.map(String)].join('.')
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => `${path}.${key}: unknown key`).join('; ')
-  return `${path}: ${issue.message}`
+  return { ok: false, error: problemsOf('builder.config', config, parsed.error) }
 }

@@ -66,7 +66,7 @@ describe('every preset', () => {
       return null
     }
     const without = contextOf(spec, { agentFolder })
-    expect(harness.plan(without)).toMatchObject({ ok: false, error: expect.stringContaining(`\`node scripts/agents.ts ${folder}\``) })
+    expect(harness.plan(without)).toMatchObject({ ok: false, error: expect.stringContaining(`/node scripts/agents.ts ${folder}\``) })
     expect(asked).toEqual([folder])
     expect(harness.plan(contextOf(spec, { instruction: ' \n' }))).toMatchObject({
       ok: false,
@@ -85,6 +85,21 @@ describe('every preset', () => {
     for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
       expect(harness.check(agentOf({ harness: harness.name, ...spec }))).toContain(word)
     }
+  })
+
+  it('names a setting by its path, and the settings that there are', () => {
+    const check = (settings: Record<string, unknown>) => piHarness.check(agentOf({ harness: 'pi', settings }))
+    expect(check({ apis: 1, maxTokens: 2 })).toMatch(
+      /^agent\.settings\.apis, agent\.settings\.maxTokens: unknown key; there are api, .*max_tokens, .*sampling, sampling_seed$/,
+    )
+    expect(check({ api: 'google' })).toMatch(/^agent\.settings\.api: Invalid option: .*"google-generative-ai"$/)
+    expect(check({ sampling: { temprature: 1 } })).toBe('agent.settings.sampling.temprature: unknown key')
+  })
+
+  it('refuses sampling that is none whatever the command', () => {
+    const settings = { sampling: { temprature: 1 } }
+    expect(shellHarness.check(agentOf({ ...shellOf('x'), settings }))).toBe('agent.settings.sampling.temprature: unknown key')
+    expect(shellHarness.check(agentOf({ ...shellOf('x'), settings: { sampling: { temperature: 1 }, mine: 1 } }))).toBeNull()
   })
 
   it('lets the sampling pass that the session pins', () => {
