@@ -113,7 +113,10 @@ export function drawPlan(dice: Dice, context: PlanContext): Plan {
     case 'misrouted': {
       const { note, statuses, path, ...routed } = misrouted(dice, { dialect, path: request.path })
       const expectation: Expectation = statuses === null ? { type: 'either' } : { type: 'status', statuses }
-      return { ...base, ...routed, path, query: path === request.path ? request.query : '', note, json: null, expectation, request: null }
+      // A head that is refused for its length is the last of its connection.
+      const behaviour: Behaviour = statuses?.includes(431) === true ? { type: 'reads' } : base.behaviour
+      const query = path === request.path ? request.query : ''
+      return { ...base, ...routed, path, query, note, json: null, expectation, behaviour, request: null }
     }
     case 'count':
       return withCount(base, grammar.count(dice, { ...setting, mark: '' }))
