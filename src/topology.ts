@@ -69,6 +69,8 @@ const STOP_DEADLINE_MS = 30_000
 /** A gateway thread is looked at this often, and killed when it says nothing for so long, far more than the largest body it admits takes to read. */
 const WATCH_EVERY_MS = 5_000
 const HUNG_AFTER_MS = 15_000
+/** Room for the requests of `settings.requestMemory` several times over, as bytes, as values and as what is made of them, and for texts of sessions. */
+const GATEWAY_HEAP_MB = 4_096
 
 /** Real threads. Rejects, with nothing left running, when a thread cannot be started. */
 export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): Promise<PolarNode> {
@@ -116,6 +118,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
           id: threadId(`gateway/${id}`),
           url: moduleBeside('./threads/gateway-worker', import.meta.url),
           peers: 2,
+          resourceLimits: { maxOldGenerationSizeMb: GATEWAY_HEAP_MB },
           deadlinesMs: { drain: setup.drainMs + STOP_DEADLINE_MS, stats: HUNG_AFTER_MS },
         },
         scheduler,

@@ -7,11 +7,12 @@ import type { Door } from './door.ts'
 import type { Pool } from './pool/pool.ts'
 import { prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
+import type { Hold } from './request-memory.ts'
 import { estimateTokens } from './token-estimate.ts'
 
 export type Auxiliary = {
   /** Null when the client left before its body had come. */
-  count(call: IncomingCall, route: Extract<Route, { type: 'count' }>, door: Door): Promise<HttpReply | null>
+  count(call: IncomingCall, route: Extract<Route, { type: 'count' }>, door: Door, hold: Hold): Promise<HttpReply | null>
   models(route: Extract<Route, { type: 'models' | 'model' }>): HttpReply
   greeting(): HttpReply
   health(): Promise<HttpReply>
@@ -31,8 +32,8 @@ export function openAuxiliary({ pool, profileOf, maxBodyBytes }: AuxiliaryOption
   })
 
   return {
-    async count(call, { dialect, url }, door) {
-      const read = await readBody(call, headerOf(call.headers, 'content-encoding'), maxBodyBytes)
+    async count(call, { dialect, url }, door, hold) {
+      const read = await readBody(call, headerOf(call.headers, 'content-encoding'), { maxBytes: maxBodyBytes, hold })
       if (!read.ok) return read.failure === null ? null : dialect.failure(read.failure)
       const { session, pins } = door.options
       // Nothing is sampled, so what a training session may not ask for is no concern here.

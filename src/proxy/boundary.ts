@@ -59,9 +59,10 @@ export type IncomingCall = {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  readonly body: () => Promise<
-    { readonly ok: true; readonly bytes: Uint8Array } | { readonly ok: false; readonly error: 'too-large' | 'gone' }
-  >
+  /** `fits` is asked before more of it is kept; what does not fit ends the reading with `full`. */
+  readonly body: (
+    fits: (bytes: number) => boolean,
+  ) => Promise<{ readonly ok: true; readonly bytes: Uint8Array } | { readonly ok: false; readonly error: 'too-large' | 'full' | 'gone' }>
 }
 
 /** Where an answer goes. `write` says whether to wait for `drained`; `closed` fires once, when the peer is gone before the end. */

@@ -82,11 +82,11 @@ function incomingCall(request: IncomingMessage, maxBodyBytes: number): IncomingC
     method: request.method ?? 'GET',
     url: request.url ?? '/',
     headers: request.headers,
-    body: () => readAll(request, maxBodyBytes),
+    body: (fits) => readAll(request, maxBodyBytes, fits),
   }
 }
 
-function readAll(request: IncomingMessage, maxBodyBytes: number): ReturnType<IncomingCall['body']> {
+function readAll(request: IncomingMessage, maxBodyBytes: number, fits: (bytes: number) => boolean): ReturnType<IncomingCall['body']> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -98,12 +98,13 @@ function readAll(request: IncomingMessage, maxBodyBytes: number): ReturnType<Inc
     }
     const take = (chunk: Buffer): void => {
       size += chunk.byteLength
-      if (size <= maxBodyBytes) return void chunks.push(chunk)
+      const isTooLarge = size > maxBodyBytes
+      if (!isTooLarge && fits(chunk.byteLength)) return void chunks.push(chunk)
       stop()
       // The rest is read and thrown away, so that the client lives to see the answer.
       request.on('error', () => {})
       request.resume()
-      resolve({ ok: false, error: 'too-large' })
+      resolve({ ok: false, error: isTooLarge ? 'too-large' : 'full' })
     }
     const end = (): void => {
       stop()

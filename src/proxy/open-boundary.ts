@@ -13,7 +13,7 @@ import { openCapture } from './capture.ts'
 import { credentials, type Detected, detect, headerOf, type Route } from './detect.ts'
 import type { Dialect, HttpReply } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
-import { type Door, type DoorHost, openDoor } from './door.ts'
+import { type Door, type DoorHost, openDoor, type Turn } from './door.ts'
 import type { Engine } from './engines/engine.ts'
 import { llamacpp } from './engines/llamacpp.ts'
 import { sglang } from './engines/sglang.ts'
@@ -27,6 +27,7 @@ import { openPool } from './pool/pool.ts'
 import { openReplicaSet } from './pool/replica-set.ts'
 import { openProfiles } from './profiles/profile.ts'
 import { openRecall } from './recall.ts'
+import { type Hold, openRequestMemory, TOO_MUCH } from './request-memory.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
 
 export type BoundaryOptions = {
@@ -49,6 +50,13 @@ export type BoundaryOptions = {
 
 const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglangNative, llamacpp }
 const KEY_BYTES = 32
+
+type RouteOf<T extends Route['type']> = Extract<Route, { type: T }>
+
+/** `failure: null` means that the client is gone. */
+type Asked =
+  | { readonly ok: true; readonly turn: Turn; readonly exchange: Exchange }
+  | { readonly ok: false; readonly failure: Failure | null }
 
 export function openBoundary(options: BoundaryOptions): Boundary {
   const { kernel, arena, model } = options
@@ -93,6 +101,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     report,
   }
   const auxiliary = openAuxiliary({ pool, profileOf, maxBodyBytes: settings.maxBodyBytes })
+  const memory = openRequestMemory(settings.requestMemory)
   const keys = openKeyRing<Door>()
   const doors = new Map<SessionId, Door>()
   let isClosed = false
@@ -134,42 +143,59 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       case 'generate': {
         const authenticated = authenticate(call, session)
         if (!authenticated.ok) return refuse(route.dialect, authenticated.failure, sink)
-        if (route.type === 'generate') return generate(call, sink, route, authenticated.door)
-        return reply(route.type === 'count' ? await auxiliary.count(call, route, authenticated.door) : auxiliary.models(route), sink)
+        if (route.type !== 'generate' && route.type !== 'count') return reply(auxiliary.models(route), sink)
+        const { door } = authenticated
+        const hold = memory.open(door.options.session)
+        if (hold === null) return refuse(route.dialect, TOO_MUCH, sink)
+        return route.type === 'generate' ? generate(call, sink, route, door, hold) : count(call, sink, route, door, hold)
       }
       default:
         return unreachable(route)
     }
   }
 
-  async function generate(call: IncomingCall, sink: ReplySink, route: Extract<Route, { type: 'generate' }>, door: Door): Promise<void> {
-    const { dialect } = route
-    const read = await readBody(call, headerOf(call.headers, 'content-encoding'), settings.maxBodyBytes)
-    if (!read.ok) return read.failure === null ? sink.destroy() : refuse(dialect, read.failure, sink)
-    const { tier, pins } = door.options
-    const request = dialect.read(read.body, { tier, pins, url: route.url })
-    if (!request.ok) return refuse(dialect, request.failure, sink)
-    const attached = door.attach({ dialect: dialect.name, normalised: request.call, echo: request.reply.echo })
-    if (!attached.ok) return refuse(dialect, attached.failure, sink)
-    const exchange: Exchange = {
-      kernel,
-      settings,
-      dialect,
-      reply: request.reply,
-      isStream: request.call.stream,
-      model: request.call.modelRequested,
+  async function count(call: IncomingCall, sink: ReplySink, route: RouteOf<'count'>, door: Door, hold: Hold): Promise<void> {
+    try {
+      await reply(await auxiliary.count(call, route, door, hold), sink)
+    } finally {
+      hold.release()
     }
-    const { turn } = attached
-    const served = answerTurn(exchange, turn, sink).then(
-      (delivery) => door.detach(turn, delivery),
-      (error: unknown) => {
-        report('boundary-fault', { session: door.options.session, call: turn.call, error: String(error) })
-        sink.destroy()
-        door.detach(turn, 'no')
-      },
-    )
-    door.track(() => sink.destroy(), served)
-    await served
+  }
+
+  async function generate(call: IncomingCall, sink: ReplySink, route: RouteOf<'generate'>, door: Door, hold: Hold): Promise<void> {
+    let recorded: Promise<unknown> = Promise.resolve()
+    try {
+      const asked = await ask(call, route, door, hold)
+      if (!asked.ok) return asked.failure === null ? sink.destroy() : await refuse(route.dialect, asked.failure, sink)
+      const { turn, exchange } = asked
+      // Its conversation is kept until then, client or no client.
+      recorded = turn.outcome
+      const served = answerTurn(exchange, turn, sink).then(
+        (delivery) => door.detach(turn, delivery),
+        (error: unknown) => {
+          report('boundary-fault', { session: door.options.session, call: turn.call, error: String(error) })
+          sink.destroy()
+          door.detach(turn, 'no')
+        },
+      )
+      door.track(() => sink.destroy(), served)
+      await served
+    } finally {
+      void recorded.then(() => hold.release())
+    }
+  }
+
+  /** A function of its own, so that no body outlives its reading. */
+  async function ask(call: IncomingCall, { dialect, url }: RouteOf<'generate'>, door: Door, hold: Hold): Promise<Asked> {
+    const read = await readBody(call, headerOf(call.headers, 'content-encoding'), { maxBytes: settings.maxBodyBytes, hold })
+    if (!read.ok) return read
+    const { tier, pins } = door.options
+    const request = dialect.read(read.body, { tier, pins, url })
+    if (!request.ok) return request
+    const attached = door.attach({ dialect: dialect.name, normalised: request.call, echo: request.reply.echo })
+    if (!attached.ok) return attached
+    const { stream: isStream, modelRequested } = request.call
+    return { ok: true, turn: attached.turn, exchange: { kernel, settings, dialect, reply: request.reply, isStream, model: modelRequested } }
   }
 
   return {
@@ -207,7 +233,8 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         await serve(call, sink, detect(call.method, call.url, call.headers))
       } catch (error) {
         report('boundary-fault', {
-          url: call.url.slice(0, 200),
+          // The query may hold the session's key.
+          url: call.url.split('?', 1)[0]?.slice(0, 200),
           error: error instanceof Error ? (error.stack ?? error.message) : String(error),
         })
         sink.destroy()

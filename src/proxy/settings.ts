@@ -1,5 +1,6 @@
 // The boundary's numbers: every wait, limit and size, with the value that holds when the operator says nothing.
 import type { ReplicaLimits } from './pool/state.ts'
+import type { RequestMemoryLimits } from './request-memory.ts'
 
 export type BoundarySettings = {
   /** A stream without an answer commits its head after this; no known client gives up on headers sooner than 60 s. */
@@ -18,6 +19,8 @@ export type BoundarySettings = {
   readonly maxCallsPerSession: number
   readonly maxTextBytesPerSession: number
   readonly maxBodyBytes: number
+  /** Requests that are read, or wait for their answers, and what of them is in memory. */
+  readonly requestMemory: RequestMemoryLimits
   readonly maxResponseBytes: number
   readonly replica: ReplicaLimits
   readonly acquireDeadlineMs: number
@@ -42,6 +45,7 @@ export const DEFAULT_SETTINGS: BoundarySettings = {
   maxCallsPerSession: 10_000,
   maxTextBytesPerSession: 256 * 2 ** 20,
   maxBodyBytes: 64 * 2 ** 20,
+  requestMemory: { requestsPerSession: 128, bytesPerSession: 160 * 2 ** 20, bytesPerThread: 512 * 2 ** 20 },
   maxResponseBytes: 256 * 2 ** 20,
   replica: { inFlight: 256, line: 512, downAfter: 3, probeBackoffMs: { first: 500, longest: 30_000 } },
   acquireDeadlineMs: 600_000,

@@ -69,7 +69,7 @@ describe('a client that hangs up', () => {
         closings += 1
         closed.when()
       })
-      await call.body()
+      await call.body(() => true)
       if (head) sink.head(200, { 'content-type': 'text/plain' })
       if (body) sink.write('some')
       ready.when(sink)
@@ -88,7 +88,7 @@ describe('a client that hangs up', () => {
 
   it('in the middle of its own body is gone, not malformed', async () => {
     const read = signal<Awaited<ReturnType<IncomingCall['body']>>>()
-    const at = await serve(async (call) => read.when(await call.body()))
+    const at = await serve(async (call) => read.when(await call.body(() => true)))
     const socket = await open(at)
     socket.write('POST /x HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\n{"half":')
     await new Promise((resolve) => setImmediate(resolve))
@@ -103,7 +103,7 @@ describe('an answer', () => {
     const closings: number[] = []
     const at = await serve(async (call, sink) => {
       sink.onClosed(() => closings.push(1))
-      await call.body()
+      await call.body(() => true)
       sink.head(200, { 'content-type': 'text/plain' })
       sink.write('a')
       deliveries.push(await sink.end('b'))
@@ -122,7 +122,7 @@ describe('an answer', () => {
     const outcome = signal<{ readonly written: number; readonly delivery: string }>()
     const stuck = signal<void>()
     const at = await serve(async (call, sink) => {
-      await call.body()
+      await call.body(() => true)
       sink.head(200, { 'content-type': 'text/event-stream' })
       const chunk = 'x'.repeat(65_536)
       let written = 0
@@ -152,7 +152,7 @@ describe('an answer', () => {
 
   it('that is cut reaches the client as a broken connection', async () => {
     const at = await serve(async (call, sink) => {
-      await call.body()
+      await call.body(() => true)
       sink.head(200, { 'content-type': 'text/event-stream' })
       sink.write('data: x\n\n')
       sink.destroy()
@@ -184,7 +184,7 @@ describe('bad bytes', () => {
     let handled = 0
     const at = await serve(async (call, sink) => {
       handled += 1
-      await call.body()
+      await call.body(() => true)
       sink.head(204, {})
       await sink.end()
     })
@@ -202,7 +202,7 @@ describe('bad bytes', () => {
     { given: 'an expectation nobody knows', header: 'host: h\r\nexpect: a-miracle\r\n' },
   ])('$given is no reason not to serve', async ({ header }) => {
     const at = await serve(async (call, sink) => {
-      await call.body()
+      await call.body(() => true)
       sink.head(200, { 'content-type': 'text/plain' })
       await sink.end('served')
     })
@@ -214,7 +214,7 @@ describe('bad bytes', () => {
 
   it('a body over the limit is reported as it grows, and the client sees the answer', async () => {
     const at = await serve(async (call, sink) => {
-      const read = await call.body()
+      const read = await call.body(() => true)
       sink.head(read.ok ? 200 : 413, { 'content-type': 'text/plain' })
       await sink.end(read.ok ? 'ok' : read.error)
     }, 1_000)
