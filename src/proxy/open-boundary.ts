@@ -66,6 +66,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
   const pool = openPool({
     kernel,
     model,
+    profileOf,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
     onServing: options.onServing ?? (() => {}),

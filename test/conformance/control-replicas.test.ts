@@ -8,6 +8,7 @@ import type { Kernel } from '../../src/kernel/kernel.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { openPool } from '../../src/proxy/pool/pool.ts'
 import { openReplicaSet } from '../../src/proxy/pool/replica-set.ts'
+import { openProfiles } from '../../src/proxy/profiles/profile.ts'
 import { openReplicaSets, type ReplicaSets } from '../../src/threads/replica-sets.ts'
 import { completionBody } from '../lib/proxy-fixture.ts'
 import { LIMITS, ROUTER_READ_MS } from '../lib/replica-fixture.ts'
@@ -26,7 +27,14 @@ const GATEWAY_LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 
 
 /** A gateway with nothing but its replicas; engines answer at once, those named `dead` not at all. */
 function spawnGateway(kernel: Kernel, gateway: GatewayId): { readonly address: Address<GatewayCommand>; close(): Promise<void> } {
-  const pool = openPool({ kernel, model: '', acquireDeadlineMs: 1_000, probeDeadlineMs: 1_000, onServing: () => {} })
+  const pool = openPool({
+    kernel,
+    model: '',
+    profileOf: openProfiles([]),
+    acquireDeadlineMs: 1_000,
+    probeDeadlineMs: 1_000,
+    onServing: () => {},
+  })
   const set = openReplicaSet({
     kernel,
     pool,

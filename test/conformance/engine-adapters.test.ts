@@ -13,6 +13,7 @@ import { type Connection, undiciTransport } from '../../src/proxy/engines/transp
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import type { JsonObject } from '../../src/proxy/json.ts'
 import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
+import { openProfiles } from '../../src/proxy/profiles/profile.ts'
 
 const ADAPTERS = [
   { adapter: vllm, shape: 'vllm' },
@@ -20,6 +21,7 @@ const ADAPTERS = [
   { adapter: sglangNative, shape: 'sglang' },
   { adapter: llamacpp, shape: 'llamacpp' },
 ] as const satisfies readonly { readonly adapter: Engine; readonly shape: EngineSettings['shape'] }[]
+const ANY = { model: '', profileOf: openProfiles([]) }
 const EACH = ADAPTERS.map((each) => ({ ...each, kind: each.adapter.kind }))
 
 const call = (command: string) => ({ name: 'bash', arguments: { command, n: [1, 2] } })
@@ -142,7 +144,10 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
     const { engine, connection } = await open({ shape })
     engine.setLoading(true)
     expect(await generate(adapter, connection)).toMatchObject({ type: 'rejected', status: 503 })
-    expect(await probe(adapter, connection, '', new AbortController().signal)).toEqual({ type: 'unusable', detail: '/health answered 503' })
+    expect(await probe(adapter, connection, ANY, new AbortController().signal)).toEqual({
+      type: 'unusable',
+      detail: '/health answered 503',
+    })
   })
 
   it('reports a connection that broke', async () => {
@@ -173,7 +178,7 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
     'CP-03 finds by a probe that logprobs are %s, whatever its engine usually gives',
     async (logprobMode) => {
       const { engine, connection } = await open({ shape, logprobMode, maxModelLen: 4_096, weightVersion: '3' })
-      expect(await probe(adapter, connection, '', new AbortController().signal)).toEqual({
+      expect(await probe(adapter, connection, ANY, new AbortController().signal)).toEqual({
         type: 'serving',
         tier: 'train',
         model: 'qwen3-scripted',
@@ -188,12 +193,12 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
 
   it.each(['raw', 'processed'] as const)('CP-03 finds that logprobs are %s although every answer is another', async (logprobMode) => {
     const { connection } = await open({ shape, logprobMode }, { generator: {} })
-    expect(await probe(adapter, connection, '', new AbortController().signal)).toMatchObject({ logprobMode })
+    expect(await probe(adapter, connection, ANY, new AbortController().signal)).toMatchObject({ logprobMode })
   })
 
   it.each(['missing-prompt-ids', 'missing-token-ids', 'unequal-lengths'] as const)('is found unfit for training with %s', async (fault) => {
     const { connection } = await open({ shape, faults: [{ fault }] })
-    const found = await probe(adapter, connection, '', new AbortController().signal)
+    const found = await probe(adapter, connection, ANY, new AbortController().signal)
     // Who sends the ids himself needs none back.
     const isOwnPrompt = adapter.kind === 'sglang-native' || adapter.kind === 'llamacpp'
     expect(found).toMatchObject({ type: 'serving', tier: fault === 'missing-prompt-ids' && isOwnPrompt ? 'train' : 'eval' })

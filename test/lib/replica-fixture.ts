@@ -12,6 +12,7 @@ import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { type Lease, openPool, type Pool } from '../../src/proxy/pool/pool.ts'
 import { openReplicaSet, type ReplicaSet } from '../../src/proxy/pool/replica-set.ts'
 import type { ReplicaLimits } from '../../src/proxy/pool/state.ts'
+import { openProfiles } from '../../src/proxy/profiles/profile.ts'
 import { completionBody } from './proxy-fixture.ts'
 
 /** What stands at one URL; changed while it runs. */
@@ -107,6 +108,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
   const pool = openPool({
     kernel,
     model,
+    profileOf: openProfiles([]),
     acquireDeadlineMs: 600_000,
     probeDeadlineMs: 60_000,
     onServing: (isServing) => serving.push(isServing),

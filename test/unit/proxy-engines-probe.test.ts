@@ -1,11 +1,13 @@
 // What a probe finds out about a replica: whether it serves, what it may be used for, and what its logprobs mean.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { llamacpp } from '../../src/proxy/engines/llamacpp.ts'
 import { findLogprobMode } from '../../src/proxy/engines/logprob-mode.ts'
 import { probe } from '../../src/proxy/engines/probe.ts'
 import type { Connection } from '../../src/proxy/engines/transport.ts'
 import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
+import { openProfiles } from '../../src/proxy/profiles/profile.ts'
 import { type Completion, completionBody, PROBED } from '../lib/proxy-fixture.ts'
 
 const respond = (body: unknown, status = 200) => ({
@@ -32,6 +34,8 @@ describe('a probe', () => {
     ],
   })
   const never = new AbortController().signal
+  const POLICY = { model: 'policy', profileOf: openProfiles([]) }
+  const ANY = { ...POLICY, model: '' }
   const NO_IDS = 'ids-missing: token_ids: not an array of token ids; is it a vllm server, and one that gives back token ids?'
 
   it.each([
@@ -73,14 +77,24 @@ describe('a probe', () => {
       routes: { '/health': respond(''), [chat]: respond({ message: 'no such model' }, 404) },
       found: { type: 'unusable', detail: 'probe generation: 404 no such model; is it a vllm server?' },
     },
+    {
+      given: 'one that sleeps',
+      routes: { '/is_sleeping': respond({ is_sleeping: true }), [chat]: completion() },
+      found: { type: 'unusable', detail: 'the engine sleeps' },
+    },
+    {
+      given: 'one that is awake',
+      routes: { '/is_sleeping': respond({ is_sleeping: false }), [chat]: completion() },
+      found: { type: 'serving', tier: 'train' },
+    },
     { given: 'an engine that aborts', routes: { [chat]: completion({ finish: 'abort' }) }, found: { type: 'unusable' } },
   ])('finds $given', async ({ routes, found }) => {
-    expect(await probe(vllm, connection(routes), 'policy', never)).toMatchObject(found)
+    expect(await probe(vllm, connection(routes), POLICY, never)).toMatchObject(found)
   })
 
   it('asks as calls are asked, then at two temperatures for alternatives, and for few tokens', async () => {
     const asked: { max_tokens: number; temperature: number; top_logprobs: number }[] = []
-    await probe(vllm, connection({ [chat]: completion() }, asked), 'policy', never)
+    await probe(vllm, connection({ [chat]: completion() }, asked), POLICY, never)
     // What the engine would fill in by itself could cut off the alternatives that are compared.
     for (const body of asked) expect(body).toMatchObject({ ...WHOLE_DISTRIBUTION, temperature: body.temperature })
     expect(asked.map(({ max_tokens, temperature, top_logprobs }) => [max_tokens, temperature, top_logprobs])).toEqual([
@@ -90,12 +104,37 @@ describe('a probe', () => {
     ])
   })
 
+  it('asks nothing of one that sleeps: a generation could be its end', async () => {
+    const asked: unknown[] = []
+    const routes = { '/is_sleeping': respond({ is_sleeping: true }), [chat]: completion() }
+    await probe(vllm, connection(routes, asked), POLICY, never)
+    expect(asked).toEqual([])
+  })
+
+  it('sends what is sent with every call to such a model', async () => {
+    const asked: object[] = []
+    const profileOf = openProfiles([{ pattern: 'policy', profile: { thinking: false, stop: ['<e>'], stop_token_ids: [7] } }])
+    await probe(vllm, connection({ [chat]: completion() }, asked), { model: 'policy', profileOf }, never)
+    expect(asked).toHaveLength(3)
+    for (const body of asked)
+      expect(body).toMatchObject({ chat_template_kwargs: { enable_thinking: false }, stop: ['<e>'], stop_token_ids: [7] })
+  })
+
+  it('finds out what an engine does not take of its model’s profile, before any call does', async () => {
+    const profileOf = openProfiles([{ pattern: 'policy', profile: { stop_token_ids: [7] } }])
+    const routes = { '/apply-template': respond({ prompt: 'P' }), '/tokenize': respond({ tokens: [1] }) }
+    expect(await probe(llamacpp, connection(routes), { model: 'policy', profileOf }, never)).toEqual({
+      type: 'unusable',
+      detail: 'probe generation: 400 stop_token_ids: cannot be served by this inference server',
+    })
+  })
+
   it('takes the engine’s first model when the configuration names none', async () => {
     const asked: { model: string }[] = []
     const routes = connection({ '/v1/models': models, [chat]: completion() }, asked)
-    expect(await probe(vllm, routes, '', never)).toMatchObject({ type: 'serving', model: 'other', maxModelLen: 1 })
+    expect(await probe(vllm, routes, ANY, never)).toMatchObject({ type: 'serving', model: 'other', maxModelLen: 1 })
     expect(new Set(asked.map(({ model }) => model))).toEqual(new Set(['other']))
-    expect(await probe(vllm, connection({ [chat]: completion() }), '', never)).toMatchObject({ type: 'unusable' })
+    expect(await probe(vllm, connection({ [chat]: completion() }), ANY, never)).toMatchObject({ type: 'unusable' })
   })
 })
 

@@ -21,9 +21,9 @@ describe('a replica that is added', () => {
     expect(
       replicas
         .host('http://b')
-        .asked.slice(0, 3)
+        .asked.slice(0, 4)
         .map(({ path }) => path),
-    ).toEqual(['/health', '/v1/models', '/v1/chat/completions'])
+    ).toEqual(['/health', '/is_sleeping', '/v1/models', '/v1/chat/completions'])
     const after = [await replicas.call(3), await replicas.call(4)]
     expect([...before, ...after].map((call) => call.place())).toEqual(['a', 'a', 'b', 'b'])
   })

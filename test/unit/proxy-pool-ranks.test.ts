@@ -38,6 +38,7 @@ describe('an endpoint with ranks', () => {
     const { asked } = replicas.host('http://gpu')
     expect(asked.filter(({ path }) => path !== '/v1/chat/completions').map(({ path, rank }) => [path, rank])).toEqual([
       ['/health', null],
+      ['/is_sleeping', null],
       ['/v1/models', null],
     ])
     const generations = Map.groupBy(

@@ -83,6 +83,8 @@ export type EngineOutcome =
 
 export type Engine = {
   readonly kind: EngineKind
+  /** Where it says whether it sleeps, since a generation can be the end of one that does (vllm#15483); null: it has no such route. */
+  readonly sleepPath: string | null
   /** One generation, by as many exchanges as it takes. Never rejects. */
   generate(request: EngineRequest, send: Send): Promise<EngineOutcome>
   /** Length of the prompt by the engine's own tokenizer; null when it does not say. Never rejects. */

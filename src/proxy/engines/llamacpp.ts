@@ -43,6 +43,7 @@ const FIELDS: TokenFields = {
 
 export const llamacpp: Engine = {
   kind: 'llamacpp',
+  sleepPath: null,
   async generate(request, send) {
     const written = writeParameters(request)
     if (!written.ok) return written.outcome

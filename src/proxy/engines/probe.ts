@@ -1,9 +1,9 @@
 // Asking a replica what it can do: is it healthy, which model, do ids and logprobs come back, and what do the logprobs mean.
 import type { EngineKind } from '../../contract/call.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import { isObject, parseJson } from '../json.ts'
-import { WHOLE_DISTRIBUTION } from '../parameters.ts'
+import { prepare } from '../profiles/preparation.ts'
+import type { ProfileOf } from '../profiles/profile.ts'
 import type { Engine, EngineOutcome } from './engine.ts'
 import { findLogprobMode, type LogprobMode } from './logprob-mode.ts'
 import type { Connection } from './transport.ts'
@@ -25,35 +25,45 @@ export type ProbeResult =
 /** Enough for a stop to be seen, too few to cost anything. */
 const MAX_TOKENS = 2
 const ALTERNATIVES = 5
-/** What the answer says is not looked at. */
-const PLAIN: AnswerFormat = { reasoning: 'none', opensThinking: false, calls: 'none' }
 
-/** An empty `wanted` takes the first model the engine lists. Samples at most eight tokens. */
-export async function probe(engine: Engine, connection: Connection, wanted: string, signal: AbortSignal): Promise<ProbeResult> {
-  const health = await connection.send({ method: 'GET', path: '/health', headers: {}, body: null }, signal)
+export type Wanted = {
+  /** The name of the policy; empty: the first model that the engine lists. */
+  readonly model: string
+  readonly profileOf: ProfileOf
+}
+
+/** Samples at most eight tokens, asked for as a training session's calls are. */
+export async function probe(
+  engine: Engine,
+  connection: Connection,
+  { model: wanted, profileOf }: Wanted,
+  signal: AbortSignal,
+): Promise<ProbeResult> {
+  const look = (path: string) => connection.send({ method: 'GET', path, headers: {}, body: null }, signal)
+  const health = await look('/health')
   if (!health.ok) return { type: 'unusable', detail: `/health: ${health.detail}` }
   // Routers without a health route still serve: only the engine's own "not ready" counts.
   if (health.response.status !== 404 && health.response.status >= 400) {
     return { type: 'unusable', detail: `/health answered ${health.response.status}` }
   }
-  const models = await connection.send({ method: 'GET', path: '/v1/models', headers: {}, body: null }, signal)
+  const sleep = engine.sleepPath === null ? null : await look(engine.sleepPath)
+  if (sleep?.ok === true && saysAsleep(sleep.response.body)) return { type: 'unusable', detail: 'the engine sleeps' }
+  const models = await look('/v1/models')
   if (!models.ok) return { type: 'unusable', detail: `/v1/models: ${models.detail}` }
   const listed = readModel(models.response.body, wanted)
   const model = wanted === '' ? listed.id : wanted
   if (model === '') return { type: 'unusable', detail: '/v1/models lists no model, and the configuration names none (model_served)' }
 
-  const ask = (content: string, temperature: number, maxTokens: number, topLogprobs: number): Promise<EngineOutcome> =>
-    engine.generate(
-      {
-        prompt: { kind: 'messages', messages: [{ role: 'user', content }], tools: null },
-        parameters: { ...WHOLE_DISTRIBUTION, max_tokens: maxTokens, temperature },
-        model,
-        topLogprobs,
-        format: PLAIN,
-      },
-      (request) => connection.send(request, signal),
+  const profile = profileOf(model)
+  const ask = (content: string, temperature: number, maxTokens: number, topLogprobs: number): Promise<EngineOutcome> => {
+    const asked = { messages: [{ role: 'user', content }], tools: null, parameters: { max_tokens: maxTokens, temperature } } as const
+    // Calls are prepared so: what an engine does not take of the model's profile is found out here.
+    const { messages, tools, parameters } = prepare(asked, profile, 'train').request
+    const prompt = { kind: 'messages', messages, tools } as const
+    return engine.generate({ prompt, parameters, model, topLogprobs, format: profile.format }, (request) =>
+      connection.send(request, signal),
     )
-  // Asked as calls are asked, so that what comes back is what calls will get.
+  }
   const reply = await ask('Say hi.', 1, MAX_TOKENS, 0)
   if (reply.type !== 'answer') return { type: 'unusable', detail: whyNot(reply, engine.kind) }
   const { error, sampledIds } = reply.tokens
@@ -95,6 +105,11 @@ function whyNot(reply: Exclude<EngineOutcome, { type: 'answer' }>, kind: EngineK
     default:
       return unreachable(reply)
   }
+}
+
+function saysAsleep(body: Uint8Array): boolean {
+  const parsed = parseJson(body)
+  return parsed.ok && isObject(parsed.value) && parsed.value.is_sleeping === true
 }
 
 function readModel(body: Uint8Array, wanted: string): { readonly id: string; readonly maxModelLen: number | null } {

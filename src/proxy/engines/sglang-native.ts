@@ -46,6 +46,7 @@ const FIELDS: TokenFields = {
 /** Its answers come from the same sampler as those of SGLang's chat, but with ids on every version, streaming or not. */
 export const sglangNative: Engine = {
   kind: 'sglang-native',
+  sleepPath: null,
   async generate(request, send) {
     const written = writeParameters(request)
     if (!written.ok) return written.outcome

@@ -7,6 +7,7 @@ import { triplesOf } from './sglang-meta.ts'
 
 export const sglang = chatCompletions({
   kind: 'sglang',
+  sleepPath: null,
   write({ prompt, parameters, model, topLogprobs }) {
     const body = {
       ...ownParameters(parameters),

@@ -6,6 +6,7 @@ import { countByTokenizer } from './count.ts'
 
 export const vllm = chatCompletions({
   kind: 'vllm',
+  sleepPath: '/is_sleeping',
   write({ prompt, parameters, model, topLogprobs }) {
     if (prompt.kind === 'token-ids') return { ok: false, detail: 'chat completions takes messages only' }
     const body = {

@@ -5,7 +5,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaStatus, ReplicaView } from '../boundary.ts'
 import type { Engine } from '../engines/engine.ts'
 import type { LogprobMode } from '../engines/logprob-mode.ts'
-import { type ProbeResult, probe } from '../engines/probe.ts'
+import { type ProbeResult, probe, type Wanted } from '../engines/probe.ts'
 import type { Connection } from '../engines/transport.ts'
 import { replicaActor } from './actor.ts'
 import type { ReplicaCommand } from './protocol.ts'
@@ -39,12 +39,7 @@ export type Member = {
   sessions: number
 }
 
-export type MemberOptions = {
-  readonly kernel: Kernel
-  /** The configured name of the policy; empty: what the engine lists first. */
-  readonly model: string
-  readonly probeDeadlineMs: number
-}
+export type MemberOptions = Wanted & { readonly kernel: Kernel; readonly probeDeadlineMs: number }
 
 const VIEW_DEADLINE_MS = 1_000
 
@@ -91,7 +86,7 @@ export async function viewOf(kernel: Kernel, { replica, facts, address }: Member
 }
 
 async function probeWithin(
-  { kernel, model, probeDeadlineMs }: MemberOptions,
+  { kernel, probeDeadlineMs, ...wanted }: MemberOptions,
   replica: PoolReplica,
   facts: ProbedFacts,
   stopped: AbortSignal,
@@ -101,7 +96,7 @@ async function probeWithin(
   const timer = kernel.scheduler.after(probeDeadlineMs, cut)
   stopped.addEventListener('abort', cut, { once: true })
   try {
-    const result = await probe(replica.engine, replica.connection, model, abort.signal)
+    const result = await probe(replica.engine, replica.connection, wanted, abort.signal)
     if (result.type === 'serving') {
       facts.maxModelLen = result.maxModelLen
       facts.model = result.model
