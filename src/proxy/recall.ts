@@ -30,6 +30,19 @@ type Answer = {
   readonly key: string
 }
 
+/** A conversation that is being restored. */
+type Restoring = {
+  /** How its calls are named here, by the client's names. */
+  readonly ids: Map<string, string>
+  /** How often an answer of each fingerprint has come back so far. */
+  readonly seen: Map<string, number>
+  readonly same: SameCallOf
+  readonly reworded: SameCallOf
+  readonly diagnostics: Diagnostic[]
+}
+
+type SameCallOf = (answer: Answer) => (given: ToolCall, returned: ToolCall) => boolean
+
 /** One call of an answer, found by the id the client was told. */
 type ToldCall = { readonly answer: Answer; readonly call: ToolCall }
 
@@ -64,8 +77,8 @@ export function openRecall(newId: () => string): Recall {
   /** The answers that an assistant message says to be, by its signature and by the ids of its calls. */
   function claimed(message: AssistantMessage): readonly Answer[] {
     const signed = message.origin === undefined ? undefined : answers.get(message.origin)
-    const named = (message.tool_calls ?? []).flatMap((call) => told.get(call.id)?.answer ?? [])
-    return signed === undefined ? named : [signed, ...named]
+    const named = (message.tool_calls ?? []).map((call) => told.get(call.id)?.answer)
+    return [...new Set([signed, ...named])].filter((answer) => answer !== undefined)
   }
 
   /** The answers that it may be by its words, the likeliest first. */
@@ -75,6 +88,42 @@ export function openRecall(newId: () => string): Recall {
     // Nothing but the words: answers that say the same come back in the order in which they were given.
     const inOrder = message.reasoning_content === undefined ? (same[seen.get(key) ?? 0] ?? same.at(-1)) : undefined
     return [thought, inOrder, ...same.slice(0, 1)].filter((answer) => answer !== undefined)
+  }
+
+  function restoreTurn(message: AssistantMessage, place: string, restoring: Restoring): AssistantMessage {
+    const { ids, seen, same, reworded, diagnostics } = restoring
+    const key = fingerprint(message)
+    const known = claimed(message)
+    const possible = spelt(message, key, seen)
+    seen.set(key, (seen.get(key) ?? 0) + 1)
+    const { origin: _origin, ...own } = message
+    // Only of an answer that is known to be this one may it be said what the client made of it.
+    const answer =
+      known.find((each) => isSpellingOf(message, each.message, reworded(each))) ??
+      possible.find((each) => isSpellingOf(message, each.message, same(each)))
+    if (answer !== undefined) {
+      for (const [position, call] of (own.tool_calls ?? []).entries()) {
+        ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
+      }
+      if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place, diagnostics)
+      return own.name === undefined ? answer.message : { ...answer.message, name: own.name }
+    }
+    const [changed] = [...known, ...possible]
+    if (changed === undefined) return own
+    note('history-changed', `${place}: ${difference(own, changed.message, reworded(changed))}`, diagnostics)
+    return withOwnCalls(own, restoring)
+  }
+
+  /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
+  function withOwnCalls(message: AssistantMessage, { ids, reworded }: Restoring): AssistantMessage {
+    if (message.tool_calls === undefined) return message
+    const calls = message.tool_calls.map((call) => {
+      const known = told.get(call.id)
+      if (known === undefined) return call
+      ids.set(call.id, known.call.id)
+      return reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
+    })
+    return { ...message, tool_calls: calls }
   }
 
   return {
@@ -98,64 +147,24 @@ export function openRecall(newId: () => string): Recall {
     },
 
     restore(messages, tools) {
-      const same = sameCall(null)
-      const reworded = sameCall(tools ?? [])
       const diagnostics: Diagnostic[] = []
-      const seen = new Map<string, number>()
-      /** How the calls of this conversation are named here, by the client's names. */
       const ids = new Map<string, string>()
+      const restoring: Restoring = { ids, seen: new Map(), same: sameCall(null), reworded: sameCall(tools ?? []), diagnostics }
 
       const restored = messages.map((message, index): ChatMessage => {
         if (message.role === 'tool') {
           const id = ids.get(message.tool_call_id) ?? told.get(message.tool_call_id)?.call.id
           return id === undefined || id === message.tool_call_id ? message : { ...message, tool_call_id: id }
         }
-        if (message.role !== 'assistant') return message
-        const key = fingerprint(message)
-        const known = claimed(message)
-        const possible = spelt(message, key, seen)
-        seen.set(key, (seen.get(key) ?? 0) + 1)
-        const { origin: _origin, ...own } = message
-        const place = `messages[${index}]`
-        // Only of an answer that is known to be this one may it be said what the client made of it.
-        const answer =
-          known.find((each) => isSpellingOf(message, each.message, reworded(each))) ??
-          possible.find((each) => isSpellingOf(message, each.message, same(each)))
-        if (answer !== undefined) {
-          for (const [position, call] of (own.tool_calls ?? []).entries()) {
-            ids.set(call.id, answer.message.tool_calls?.[position]?.id ?? call.id)
-          }
-          if (canonicalText(own) !== canonicalText(answer.message)) note('history-restored', place, diagnostics)
-          return own.name === undefined ? answer.message : { ...answer.message, name: own.name }
-        }
-        const [changed] = [...known, ...possible]
-        if (changed === undefined) return own
-        note('history-changed', `${place}: ${difference(own, changed.message, reworded(changed))}`, diagnostics)
-        return withOwnCalls(own, ids, reworded)
+        return message.role === 'assistant' ? restoreTurn(message, `messages[${index}]`, restoring) : message
       })
       return { messages: restored, diagnostics }
     },
   }
-
-  /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
-  function withOwnCalls(
-    message: AssistantMessage,
-    ids: Map<string, string>,
-    isSameOf: (answer: Answer) => (given: ToolCall, returned: ToolCall) => boolean,
-  ): AssistantMessage {
-    if (message.tool_calls === undefined) return message
-    const calls = message.tool_calls.map((call) => {
-      const known = told.get(call.id)
-      if (known === undefined) return call
-      ids.set(call.id, known.call.id)
-      return isSameOf(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
-    })
-    return { ...message, tool_calls: calls }
-  }
 }
 
 /** Whether a call of the answer came back unchanged; with `tools`, also whether an agent cleaned it up. */
-function sameCall(tools: readonly Tool[] | null): (answer: Answer) => (given: ToolCall, returned: ToolCall) => boolean {
+function sameCall(tools: readonly Tool[] | null): SameCallOf {
   return ({ echoes }) =>
     (given, returned) =>
       isSameCall(given, returned) ||

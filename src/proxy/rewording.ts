@@ -1,6 +1,7 @@
 // What agent CLIs do to the arguments of a call before they send it back: clean-ups of the client's, not words of somebody else.
 import type { Tool, ToolCall } from './chat.ts'
-import { canonicalText, isObject, type JsonObject, parseJsonText, parseObject } from './json.ts'
+import { canonicalText, isObject, type JsonObject, parseJsonText } from './json.ts'
+import { argumentsValue } from './spelling.ts'
 
 /**
  * True when `returned` is what a CLI makes of `given` on its own: defaults of the tool's schema filled in, values coerced to the schema's
@@ -9,8 +10,8 @@ import { canonicalText, isObject, type JsonObject, parseJsonText, parseObject } 
  */
 export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: readonly Tool[]): boolean {
   if (given.function.name !== returned.function.name) return false
-  const [was, is] = [argumentsOf(given), argumentsOf(returned)]
-  if (was === null || is === null) return false
+  const [was, is] = [argumentsValue(given), argumentsValue(returned)]
+  if (!isObject(was) || !isObject(is)) return false
   const properties = propertiesOf(tools.find((tool) => tool.function.name === given.function.name))
   const isKept = Object.entries(was).every(([name, value]) => Object.hasOwn(is, name) && isRewordedValue(value, is[name]))
   return isKept && Object.entries(is).every(([name, value]) => Object.hasOwn(was, name) || isDefault(value, properties[name]))
@@ -42,8 +43,4 @@ function isDefault(value: unknown, property: unknown): boolean {
 function propertiesOf(tool: Tool | undefined): JsonObject {
   const parameters = tool?.function.parameters
   return isObject(parameters) && isObject(parameters.properties) ? parameters.properties : {}
-}
-
-function argumentsOf({ function: { arguments: text } }: ToolCall): JsonObject | null {
-  return text.trim() === '' ? {} : parseObject(text)
 }

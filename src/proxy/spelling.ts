@@ -1,11 +1,11 @@
 // When two assistant messages say the same thing in different spellings, and in what they differ when they do not.
 import { createHash } from 'node:crypto'
 import type { AnswerMessage, AssistantMessage, ContentPart, ToolCall } from './chat.ts'
-import { canonicalText, parseJsonText, parseObject } from './json.ts'
+import { canonicalText, isObject, type JsonObject, parseJsonText } from './json.ts'
 
 /** Equal for all spellings of one answer: ids and reasoning do not count, nor how text and arguments are written. Different answers may share one. */
 export function fingerprint(message: AssistantMessage): string {
-  const calls = (message.tool_calls ?? []).map((call) => [call.function.name, argumentsObject(call.function.arguments)])
+  const calls = (message.tool_calls ?? []).map((call) => [call.function.name, canonicalText(argumentsObject(call))])
   return createHash('sha256')
     .update(JSON.stringify([visibleText(message.content), calls]))
     .digest('base64')
@@ -40,8 +40,8 @@ export function isSameReasoning(given: string | undefined, returned: string): bo
 /** Equal for argument texts that mean the same value to a client that parsed and printed them. */
 export function isSameCall(given: ToolCall, returned: ToolCall): boolean {
   if (given.function.name !== returned.function.name) return false
-  const [was, is] = [given.function.arguments, returned.function.arguments]
-  return was === is || canonicalText(parse(was)) === canonicalText(parse(is))
+  if (given.function.arguments === returned.function.arguments) return true
+  return canonicalText(argumentsValue(given)) === canonicalText(argumentsValue(returned))
 }
 
 /** What of an answer the client changed, for people: the builder's drift classes say what that did to the tokens. */
@@ -71,14 +71,15 @@ function wholeText(content: string | readonly ContentPart[] | null): string {
   return content.every((part) => part.type === 'text') ? content.map((part) => part.text).join('') : canonicalText(content)
 }
 
-/** Equal for argument texts that mean the same object to a client that parsed and printed them; what is none counts as empty. */
-function argumentsObject(text: string): string {
-  return canonicalText(parseObject(text) ?? {})
-}
-
-/** The text itself where it is no JSON. */
-function parse(text: string): unknown {
+/** What the argument text says to a client that parses it: nothing is an empty object, and what is no JSON is the text itself. */
+export function argumentsValue({ function: { arguments: text } }: ToolCall): unknown {
   if (text.trim() === '') return {}
   const parsed = parseJsonText(text)
   return parsed.ok ? parsed.value : text
+}
+
+/** For most clients what is no object is an empty one. */
+function argumentsObject(call: ToolCall): JsonObject {
+  const value = argumentsValue(call)
+  return isObject(value) ? value : {}
 }

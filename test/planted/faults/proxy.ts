@@ -224,7 +224,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unchanged calls of a changed answer are sent in the client’s spelling',
     file: 'src/proxy/recall.ts',
-    find: 'return isSameOf(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }',
+    find: 'return reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }',
     replace: 'return { ...call, id: known.call.id }',
     suites: ['test/unit/proxy-recall.test.ts'],
   },

@@ -119,8 +119,8 @@ export const RESPONSES_FAULTS: readonly PlantedFault[] = [
   {
     name: 'reasoning that comes back does not lead to its call',
     file: `${FOLDER}/items.ts`,
-    find: "return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)",
-    replace: "return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) })",
+    find: "return said(item, place, { type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)",
+    replace: "return said(item, place, { type: 'reasoning', text: reasoningText(item, place, diagnostics) })",
     suites: ['test/unit/dialect-responses-history.test.ts'],
   },
   {

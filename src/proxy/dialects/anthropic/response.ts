@@ -18,7 +18,6 @@ type ToolUseBlock = {
   readonly input: JsonObject
   readonly caller: { readonly type: 'direct' }
 }
-type MessageBlock = ThinkingBlock | TextBlock | ToolUseBlock
 
 /** A block, and for a tool call the text that a stream sends of its input. */
 export type ToldBlock = { readonly block: ThinkingBlock | TextBlock } | { readonly block: ToolUseBlock; readonly inputText: string }

@@ -31,15 +31,26 @@ export type Said =
 
 /** Clients mark items with these for themselves. */
 const MARKS = ['type', 'id', 'status', 'phase', 'caller', 'async', 'created_by', 'metadata', 'internal_chat_message_metadata_passthrough']
-const fields = (...names: readonly string[]): ReadonlySet<string> => new Set([...MARKS, ...names])
-const MESSAGE_FIELDS = fields('role', 'content')
-const REASONING_FIELDS = fields('summary', 'content', 'encrypted_content')
-const FUNCTION_CALL_FIELDS = fields('call_id', 'name', 'namespace', 'arguments')
-const CUSTOM_CALL_FIELDS = fields('call_id', 'name', 'namespace', 'input')
-const ACTION_FIELDS = fields('call_id', 'action', 'environment')
-const SEARCH_FIELDS = fields('call_id', 'execution', 'arguments', 'tools')
-const OUTPUT_FIELDS = fields('call_id', 'output', 'name', 'namespace', 'max_output_length')
-const TOOLS_FIELDS = fields('role', 'tools')
+const fields = (names: string): ReadonlySet<string> => new Set([...MARKS, ...names.split(' ')])
+const ACTION = fields('call_id action environment')
+const SEARCH = fields('call_id execution arguments tools')
+const OUTPUT = fields('call_id output name namespace max_output_length')
+/** What is read of each kind of item. */
+const ITEM_FIELDS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ['message', fields('role content')],
+  ['reasoning', fields('summary content encrypted_content')],
+  ['function_call', fields('call_id name namespace arguments')],
+  ['custom_tool_call', fields('call_id name namespace input')],
+  ['shell_call', ACTION],
+  ['local_shell_call', ACTION],
+  ['tool_search_call', SEARCH],
+  ['function_call_output', OUTPUT],
+  ['custom_tool_call_output', OUTPUT],
+  ['shell_call_output', OUTPUT],
+  ['local_shell_call_output', OUTPUT],
+  ['tool_search_output', SEARCH],
+  ['additional_tools', fields('role tools')],
+])
 
 /** What the item tells, in order; nothing for an item that a chat engine cannot be told. */
 export function readItem(value: unknown, place: string, diagnostics: Diagnostic[]): readonly Piece[] {
@@ -47,58 +58,36 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
   const type = item.type ?? (isAbsent(item.role) ? 'item_reference' : 'message')
   if (typeof type !== 'string') return refuse(`${place}.type`, `expected a string, got ${describe(type)}`)
   if (isContentType(type)) return readPart(item, place, diagnostics).map((part) => ({ type: 'part', part }))
-  const known = (names: ReadonlySet<string>): void => noteDropped(item, names, place, diagnostics)
-  const said = (what: Said, signed: string | null = null): readonly Piece[] => [
-    { type: 'said', origin: signed ?? callOfItem(item.id), what, place },
-  ]
-  const called = (name: string, argumentsText: string): readonly Piece[] => {
-    const call: ToolCall = { id: calledId(item, place), type: 'function', function: { name, arguments: argumentsText } }
-    return said({ type: 'call', call, itemId: typeof item.id === 'string' ? item.id : null })
-  }
-  const gave = (output: ToolOutput): readonly Piece[] => [{ type: 'result', of: calledId(item, place), output, place }]
-
+  const known = ITEM_FIELDS.get(type)
+  if (known !== undefined) noteDropped(item, known, place, diagnostics)
   switch (type) {
-    case 'message': {
-      known(MESSAGE_FIELDS)
-      return readMessage(item, place, diagnostics, said)
-    }
-    case 'reasoning': {
-      known(REASONING_FIELDS)
-      const { encrypted_content: signature } = item
-      const signed = signedCall(signature)
-      if (signed === null && !isAbsent(signature)) note('signature-unknown', `${place}.encrypted_content`, diagnostics)
-      return said({ type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)
-    }
+    case 'message':
+      return [readMessage(item, place, diagnostics)]
+    case 'reasoning':
+      return [readReasoning(item, place, diagnostics)]
     case 'function_call':
-      known(FUNCTION_CALL_FIELDS)
-      return called(nameOf(item, place), argumentsText(item.arguments, `${place}.arguments`))
+      return [called(item, place, nameOf(item, place), argumentsText(item.arguments, `${place}.arguments`))]
     case 'custom_tool_call':
-      known(CUSTOM_CALL_FIELDS)
-      return called(nameOf(item, place), freeformArguments(text(item.input, `${place}.input`, true)))
+      return [called(item, place, nameOf(item, place), freeformArguments(text(item.input, `${place}.input`, true)))]
     case 'shell_call':
+      return [called(item, place, 'shell', shellArguments(object(item.action, `${place}.action`)))]
     case 'local_shell_call':
-      known(ACTION_FIELDS)
-      return called(type === 'shell_call' ? 'shell' : 'local_shell', shellArguments(object(item.action, `${place}.action`)))
+      return [called(item, place, 'local_shell', shellArguments(object(item.action, `${place}.action`)))]
     case 'tool_search_call':
-      known(SEARCH_FIELDS)
+      // One without an id was made by the vendor, as was its output.
       if (isAbsent(item.call_id)) break
-      return called('tool_search', argumentsText(item.arguments, `${place}.arguments`))
+      return [called(item, place, 'tool_search', argumentsText(item.arguments, `${place}.arguments`))]
     case 'function_call_output':
     case 'custom_tool_call_output':
     case 'local_shell_call_output':
-      known(OUTPUT_FIELDS)
-      return gave(readToolOutput(item.output, `${place}.output`, diagnostics))
+      return [gave(item, place, readToolOutput(item.output, `${place}.output`, diagnostics))]
     case 'shell_call_output':
-      known(OUTPUT_FIELDS)
-      return gave(readShellOutput(item.output, `${place}.output`))
+      return [gave(item, place, readShellOutput(item.output, `${place}.output`))]
     case 'tool_search_output': {
-      known(SEARCH_FIELDS)
-      const source: ToolSource = { value: item.tools ?? [], place: `${place}.tools` }
-      const found: readonly Piece[] = [{ type: 'tools', source }]
-      return isAbsent(item.call_id) ? found : [...found, ...gave({ text: foundNames(item.tools), images: [] })]
+      const found: Piece = { type: 'tools', source: { value: item.tools ?? [], place: `${place}.tools` } }
+      return isAbsent(item.call_id) ? [found] : [found, gave(item, place, { text: foundNames(item.tools), images: [] })]
     }
     case 'additional_tools':
-      known(TOOLS_FIELDS)
       return [{ type: 'tools', source: { value: item.tools, place: `${place}.tools` } }]
     case 'item_reference':
       return refuseReference(item, place)
@@ -113,19 +102,40 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
   return []
 }
 
-function readMessage(item: JsonObject, place: string, diagnostics: Diagnostic[], said: (what: Said) => readonly Piece[]): readonly Piece[] {
+function said(item: JsonObject, place: string, what: Said, signed: string | null = null): Piece {
+  return { type: 'said', origin: signed ?? callOfItem(item.id), what, place }
+}
+
+function called(item: JsonObject, place: string, name: string, args: string): Piece {
+  const call: ToolCall = { id: calledId(item, place), type: 'function', function: { name, arguments: args } }
+  return said(item, place, { type: 'call', call, itemId: typeof item.id === 'string' ? item.id : null })
+}
+
+function gave(item: JsonObject, place: string, output: ToolOutput): Piece {
+  return { type: 'result', of: calledId(item, place), output, place }
+}
+
+function readMessage(item: JsonObject, place: string, diagnostics: Diagnostic[]): Piece {
   const { role, content } = item
+  const parts = (): readonly ContentPart[] => readParts(content, `${place}.content`, diagnostics)
   switch (role) {
     case 'assistant':
-      return said({ type: 'text', parts: isAbsent(content) ? [] : readParts(content, `${place}.content`, diagnostics) })
+      return said(item, place, { type: 'text', parts: isAbsent(content) ? [] : parts() })
     case 'system':
     case 'developer':
-      return [{ type: 'message', message: { role: 'system', content: contentOf(readParts(content, `${place}.content`, diagnostics)) } }]
+      return { type: 'message', message: { role: 'system', content: contentOf(parts()) } }
     case 'user':
-      return [{ type: 'message', message: { role, content: contentOf(readParts(content, `${place}.content`, diagnostics)) } }]
+      return { type: 'message', message: { role, content: contentOf(parts()) } }
     default:
       return refuse(`${place}.role`, `expected user, assistant, system or developer, got ${JSON.stringify(role) ?? 'nothing'}`)
   }
+}
+
+function readReasoning(item: JsonObject, place: string, diagnostics: Diagnostic[]): Piece {
+  const { encrypted_content: signature } = item
+  const signed = signedCall(signature)
+  if (signed === null && !isAbsent(signature)) note('signature-unknown', `${place}.encrypted_content`, diagnostics)
+  return said(item, place, { type: 'reasoning', text: reasoningText(item, place, diagnostics) }, signed)
 }
 
 /** The reasoning itself where the item holds it, else its summary. */
