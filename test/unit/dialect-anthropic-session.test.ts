@@ -84,6 +84,7 @@ it.each([
   { status: 404, body: {}, tokens: expect.toSatisfy((tokens: number) => tokens > 4_000), kind: 'estimate' },
 ])('a count is asked of the engine’s tokenizer with status $status, and never recorded (TO-05)', async ({ status, body, tokens, kind }) => {
   const proxy = openProxy()
+  await proxy.settle()
   const content = 'x'.repeat(20_000)
   const ask = { ...ASK, system: 'S', tools: [tool], messages: [asked([result('t', content)])] }
   const sink = await send(proxy, proxy.openDoor(), ask, '/v1/messages/count_tokens')

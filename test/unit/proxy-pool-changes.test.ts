@@ -232,6 +232,29 @@ describe('a replica that is removed', () => {
     expect(await count()).toBeNull()
   })
 
+  it('counts no prompt while it does not serve, also for its own sessions', async () => {
+    replicas = openReplicas({
+      model: 'policy',
+      limits: { inFlight: 4, line: 8, downAfter: 1, probeBackoffMs: { first: 500, longest: 4_000 } },
+    })
+    replicas.host('http://dead').isUp = false
+    replicas.add('dead', 'http://dead')
+    await replicas.settle()
+    const count = (): Promise<number | null> => replicas.pool.countTokens(sessionId('1'), () => ({ kind: 'text', text: 'hello' }))
+    const counted = (url: string): number => replicas.host(url).asked.filter(({ path }) => path === '/tokenize').length
+    expect([await count(), counted('http://dead')]).toEqual([null, 0])
+    replicas.add('a', 'http://a')
+    await replicas.settle()
+    const call = await replicas.call(1)
+    replicas.add('b', 'http://b')
+    await replicas.settle()
+    expect([await count(), counted('http://a')]).toEqual([7, 1])
+    replicas.host('http://a').isUp = false
+    call.release('unreachable')
+    await replicas.settle()
+    expect([await count(), counted('http://a'), counted('http://b')]).toEqual([7, 1, 1])
+  })
+
   it('may be added again while its last call runs, and shares its connection with it', async () => {
     replicas = openReplicas()
     replicas.add('a', 'http://a')

@@ -136,6 +136,23 @@ describe('what the ranks of an endpoint share', () => {
     expect(sent).toHaveLength(1)
   })
 
+  it('is asked anew by whoever comes after it was given up, also before the server has noticed', async () => {
+    const { sent, endpoints } = openServer()
+    const connection = endpoints.open('http://e', 0)
+    const gone = new AbortController()
+    const lost = connection.send(get('/a'), gone.signal)
+    gone.abort()
+    const fresh = [connection.send(get('/a'), new AbortController().signal), connection.send(get('/a'), new AbortController().signal)]
+    expect(sent).toHaveLength(2)
+    // The first one's end is nobody's business any more.
+    sent[0]?.answer(500)
+    expect(statusOf(await lost)).toBe('aborted')
+    const third = connection.send(get('/a'), new AbortController().signal)
+    expect(sent).toHaveLength(2)
+    sent[1]?.answer(200)
+    expect((await Promise.all([...fresh, third])).map(statusOf)).toEqual([200, 200, 200])
+  })
+
   it('is no call: each of those goes out by itself, with its rank and what it had', () => {
     const { sent, endpoints } = openServer()
     const { signal } = new AbortController()

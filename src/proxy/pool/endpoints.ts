@@ -64,7 +64,11 @@ function askOnce({ connection, asked }: Endpoint, request: HttpRequest, signal: 
   return new Promise((resolve) => {
     const leave = (): void => {
       question.wanted -= 1
-      if (question.wanted === 0) question.abort.abort()
+      if (question.wanted === 0) {
+        // Who comes before it has settled must not be given its end.
+        asked.delete(path)
+        question.abort.abort()
+      }
       resolve(ABORTED)
     }
     signal.addEventListener('abort', leave, { once: true })

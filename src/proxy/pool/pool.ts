@@ -39,7 +39,7 @@ export type Pool = {
   join(replica: PoolReplica): Membership
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
-  /** Length of the prompt by the tokenizer of the session's replica, or of any that serves; null when none says. */
+  /** Length of the prompt by the tokenizer of the session's replica while that serves, or else of any that does; null when it does not say. */
   countTokens(session: SessionId, countableFor: (model: string) => Countable): Promise<number | null>
   /** Forgets which replica holds the session's prefix cache. */
   unpin(session: SessionId): void
@@ -208,13 +208,15 @@ export function openPool(options: PoolOptions): Pool {
     },
     unpin,
     async countTokens(session, countableFor) {
-      const member = pins.get(session) ?? [...members].find(({ facts }) => facts.model !== '')
+      const pinned = pins.get(session)
+      const member = pinned?.isServing === true ? pinned : [...members].find(({ isServing }) => isServing)
       if (member === undefined) return null
-      const abort = new AbortController()
-      const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
       const { engine, connection } = member.replica
       const { model: served } = member.facts
-      const tokens = await engine.countTokens(countableFor(served), served, (request) => connection.send(request, abort.signal))
+      const countable = countableFor(served)
+      const abort = new AbortController()
+      const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
+      const tokens = await engine.countTokens(countable, served, (request) => connection.send(request, abort.signal))
       timer.cancel()
       return tokens
     },
