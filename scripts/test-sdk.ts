@@ -7,5 +7,6 @@ const pattern = process.argv
   .map((filter) => `(?=.*${filter.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')})`)
   .join('')
 const { passed, failed, isGreen } = runSuites(['test/sdk/', ...(pattern === '' ? [] : [`--testNamePattern=^${pattern}`])])
+if (passed + failed === 0 && pattern !== '') process.stdout.write(`no test’s name holds ${process.argv.slice(2).join(' and ')}\n`)
 process.stdout.write(`${passed} passed, ${failed} failed\n`)
 process.exitCode = isGreen ? 0 : 1

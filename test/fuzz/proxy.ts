@@ -5,14 +5,7 @@ import { run } from './run.ts'
 
 const PROGRESS_EVERY = 1_000
 
-const { values } = parseArgs({
-  options: {
-    requests: { type: 'string', default: '10000' },
-    seed: { type: 'string', default: '1' },
-    engine: { type: 'string', default: 'vllm' },
-    only: { type: 'string' },
-  },
-})
+const values = readOptions()
 const seed = whole('seed')
 const only = values.only === undefined ? null : whole('only')
 const { engine } = values
@@ -35,6 +28,21 @@ const report = await run({
 })
 process.stdout.write(`${describeRun(report, seed)}\n`)
 process.exitCode = report.problems.length === 0 ? 0 : 1
+
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        requests: { type: 'string', default: '10000' },
+        seed: { type: 'string', default: '1' },
+        engine: { type: 'string', default: 'vllm' },
+        only: { type: 'string' },
+      },
+    }).values
+  } catch {
+    return refuse('the options are --requests N, --seed S, --engine vllm|sglang, --only INDEX')
+  }
+}
 
 function whole(name: 'requests' | 'seed' | 'only'): number {
   const value = Number(values[name])
