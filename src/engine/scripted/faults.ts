@@ -30,9 +30,12 @@ const changeChoices = (change: (choice: GeneratedChoice) => GeneratedChoice): Fa
   change: (generation) => ({ ...generation, choices: generation.choices.map(change) }),
 })
 
-/** The middle token's logprob becomes `value`. */
+/** The middle token's logprob becomes `value`; an answer of no token has none to spoil. */
 const spoilLogprob = (value: number | null): FaultAction =>
-  changeChoices((choice) => ({ ...choice, logprobs: choice.logprobs.with(Math.floor(choice.logprobs.length / 2), value) }))
+  changeChoices((choice) => {
+    const middle = Math.floor(choice.logprobs.length / 2)
+    return { ...choice, logprobs: choice.logprobs.map((logprob, position) => (position === middle ? value : logprob)) }
+  })
 
 const MENU = {
   hang: { doc: 'The request is read and nothing is ever answered.', action: { at: 'request', does: 'hang' } },
