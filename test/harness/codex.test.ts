@@ -1,6 +1,6 @@
 // The real Codex CLI, with the tools that a model catalogue gives it, and as it is for a model it does not know.
 import { expect, it } from 'vitest'
-import { call } from './answers.ts'
+import { call, type Script } from './answers.ts'
 import { accountFor, checkRecords } from './laws.ts'
 import { describeAgent, MODEL, TEST_MS } from './suite.ts'
 import { codexHands, mcpServer, NOTE_FILES, noteTask, plainCodexHands, subAgent, subAgentTask } from './tasks.ts'
@@ -60,6 +60,28 @@ describeAgent(
         for (const session of rollout.sessions) checkRecords(session, expected)
         expect(accountFor(rollout, { chains: 2, breaks: null })).toEqual({ turns: 7, aux: 0, retries: 0, repeats: 0 })
         expect(await bench().leftovers()).toEqual([])
+      },
+      TEST_MS,
+    )
+
+    it(
+      'goes on under a goal of its own, which it tells outside any call',
+      async () => {
+        const script: Script = [
+          () => ({ text: 'A goal.', calls: [call('create_goal', { objective: 'say hello' })] }),
+          (last) => ({
+            text: last.includes('agent__goal_objective:\nsay hello') ? 'I see it.' : 'What goal?',
+            calls: [call('exec_command', { cmd: 'echo hello' })],
+          }),
+          () => ({ text: 'Reached.', calls: [call('update_goal', { status: 'complete' })] }),
+          () => ({ text: 'Done.' }),
+        ]
+        const rollout = await bench().run({ harness: 'codex' }, script)
+        expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
+        const diagnostics = [...expected.diagnostics, 'role-approximated']
+        for (const session of rollout.sessions) checkRecords(session, { ...expected, diagnostics })
+        expect(accountFor(rollout)).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
+        expect(JSON.stringify(rollout.sessions)).toContain('I see it.')
       },
       TEST_MS,
     )

@@ -171,6 +171,26 @@ describe('TI-09: outputs', () => {
     ])
   })
 
+  it('are the user’s words where a tool speaks that nobody called', () => {
+    const goal = { type: 'function_call_output', id: 'fco_1', namespace: 'agent', name: 'goal_objective', output: 'win' }
+    const shown = { type: 'input_image', image_url: 'data:image/png;base64,AA==' }
+    const read = accepted({ input: [called('a'), gave('a', '1'), goal, { ...goal, output: [shown] }, wrote('T')] })
+    expect(read.request.messages.slice(1)).toEqual([
+      result('a', '1'),
+      { role: 'user', content: 'agent__goal_objective:\nwin' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'agent__goal_objective:\n' },
+          { type: 'image_url', image_url: { url: shown.image_url } },
+        ],
+      },
+      said({ content: 'T' }),
+    ])
+    expect(read.diagnostics.map(({ code }) => code)).toEqual(['role-approximated', 'role-approximated'])
+    expect(refused({ input: [{ ...goal, name: undefined }] }).param).toBe('input[0].call_id')
+  })
+
   it('count once for each call', () => {
     const read = accepted({ input: [called('a'), gave('a', '1'), gave('a', '2')] })
     expect(read.request.messages.slice(1)).toEqual([result('a', '1')])

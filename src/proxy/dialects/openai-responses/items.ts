@@ -4,7 +4,7 @@ import type { ChatMessage, ContentPart, ToolCall } from '../../chat.ts'
 import { failure } from '../../failure.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
 import { note, noteDropped } from '../../notes.ts'
-import { contentOf, textOf } from '../content.ts'
+import { contentOf, textOf, textPart } from '../content.ts'
 import { isAbsent, object, refuse, refuseWith, text } from '../reading.ts'
 import { signedCall } from '../signature.ts'
 import { freeformArguments } from './freeform.ts'
@@ -79,8 +79,10 @@ export function readItem(value: unknown, place: string, diagnostics: Diagnostic[
       return [called(item, place, 'tool_search', argumentsText(item.arguments, `${place}.arguments`))]
     case 'function_call_output':
     case 'custom_tool_call_output':
-    case 'local_shell_call_output':
-      return [gave(item, place, readToolOutput(item.output, `${place}.output`, diagnostics))]
+    case 'local_shell_call_output': {
+      const output = readToolOutput(item.output, `${place}.output`, diagnostics)
+      return [isUncalled(item) ? told(item, place, output, diagnostics) : gave(item, place, output)]
+    }
     case 'shell_call_output':
       return [gave(item, place, readShellOutput(item.output, `${place}.output`))]
     case 'tool_search_output': {
@@ -144,6 +146,18 @@ function reasoningText(item: JsonObject, place: string, diagnostics: Diagnostic[
     isAbsent(item[name]) ? '' : textOf(readParts(item[name], `${place}.${name}`, diagnostics))
   const content = read('content')
   return content === '' ? read('summary') : content
+}
+
+/** What a client's tool says unasked, such as the goal that Codex keeps: it names the tool instead of a call. */
+function isUncalled({ call_id: callId, name }: JsonObject): boolean {
+  return isAbsent(callId) && !isAbsent(name)
+}
+
+/** A chat engine knows results of calls only: the user says it, under the tool's name. */
+function told(item: JsonObject, place: string, output: ToolOutput, diagnostics: Diagnostic[]): Piece {
+  note('role-approximated', `${place}: the output of a tool that was not called stands in a user message`, diagnostics)
+  const parts = [textPart(`${nameOf(item, place)}:\n${output.text}`), ...output.images]
+  return { type: 'message', message: { role: 'user', content: contentOf(parts) } }
 }
 
 function nameOf(item: JsonObject, place: string): string {
