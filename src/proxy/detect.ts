@@ -70,6 +70,17 @@ function routeOf(method: string, path: string, query: URLSearchParams, headers: 
   return model === undefined ? unknown : { type: 'model', dialect: google, model: decode(model) }
 }
 
+/**
+ * The path that was probably meant by one that nobody serves, or null: a base URL ends in `/v1` for OpenAI's clients and in nothing for the
+ * others, and who writes it by hand takes the one for the other.
+ */
+export function meantPath(url: string): string | null {
+  const [, prefix = '', rest = ''] = /^(\/s\/[^/]+)?(\/.*)$/.exec(split(url).path) ?? []
+  const bare = rest.replace(/^(?:\/v1)+(?=\/)/, '')
+  const meant = [`/v1${bare}`, bare].find((path) => Object.hasOwn(POSTS, path) || googleAction(path, new URLSearchParams()) !== null)
+  return meant === undefined ? null : `${prefix}${meant}`
+}
+
 /** The action is what follows the last colon; the model, with its own slashes and colons, is everything before. */
 function googleAction(path: string, query: URLSearchParams): Route | null {
   const named = GOOGLE_MODELS.exec(path)?.[1]

@@ -10,7 +10,7 @@ import { openAuxiliary } from './auxiliary.ts'
 import { readBody } from './body.ts'
 import type { Boundary, IncomingCall, ReplicaConfig, ReplySink } from './boundary.ts'
 import { openCapture } from './capture.ts'
-import { credentials, type Detected, detect, headerOf, type Route } from './detect.ts'
+import { credentials, type Detected, detect, headerOf, meantPath, type Route } from './detect.ts'
 import type { Dialect, HttpReply } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
 import { type Door, type DoorHost, openDoor, type Turn } from './door.ts'
@@ -136,7 +136,9 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         return refuse(route.dialect, failure('upgrade-required', 'WebSockets are not served here; use HTTP'), sink)
       case 'unknown': {
         const path = call.url.split('?', 1)[0]?.slice(0, 200)
-        return refuse(route.dialect, failure('route-unknown', `${call.method} ${path} is not served here`), sink)
+        const meant = meantPath(call.url)?.slice(0, 200)
+        const hint = meant === undefined ? '' : `; did you mean POST ${meant}?`
+        return refuse(route.dialect, failure('route-unknown', `${call.method} ${path} is not served here${hint}`), sink)
       }
       case 'models':
       case 'model':

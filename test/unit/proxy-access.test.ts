@@ -102,6 +102,20 @@ describe('refused at once and never recorded', () => {
     expect((await door.seal()).calls).toEqual([])
   })
 
+  it.each([
+    ['POST', '/s/x/chat/completions', 'POST /s/x/v1/chat/completions'],
+    ['POST', '/s/x/v1/v1/messages', 'POST /s/x/v1/messages'],
+    ['POST', '/v1/v1beta/models/a/b:generateContent?key=k', 'POST /v1beta/models/a/b:generateContent'],
+    ['GET', '/s/x/v1/responses', 'POST /s/x/v1/responses'],
+    ['POST', '/v1/embeddings', null],
+    ['GET', '/v1/v1', null],
+  ])('a path under the wrong base URL: %s %s is told %s', async (method, url, meant) => {
+    const sink = await openProxy().send({ method, url })
+    const hint = meant === null ? '' : `; did you mean ${meant}?`
+    expect(sink.status()).toBe(404)
+    expect(JSON.stringify(sink.json())).toContain(`${method} ${url.split('?')[0]} is not served here${hint}"`)
+  })
+
   it('a sealed session: 403, and its key is unknown once it is closed', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()
