@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { EngineKind } from './call.ts'
 import { httpUrl } from './http-url.ts'
-import { isIdText, type ReplicaId, replicaId } from './ids.ts'
+import { type GatewayId, isIdText, type ReplicaId, replicaId } from './ids.ts'
 
 export type ReplicaSpec = {
   readonly id: ReplicaId
@@ -28,6 +28,9 @@ export type ReplicaChange =
       readonly error: 'invalid' | 'taken' | 'unknown' | 'part' | 'full' | 'closed'
       readonly detail: string
     }
+
+/** At one gateway; null when it does not answer. */
+export type GatewayChange = { readonly gateway: GatewayId; readonly change: ReplicaChange | null }
 
 export const MAX_REPLICAS = 64
 const MAX_RANKS = 256

@@ -3,7 +3,7 @@ import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastif
 import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import type { GatewayId, ReplicaId } from '../contract/ids.ts'
-import type { ReplicaChange, ReplicaSpec } from '../contract/replica.ts'
+import type { GatewayChange, ReplicaSpec } from '../contract/replica.ts'
 import type { TaskRequest } from '../contract/task.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Answer, Ask } from '../kernel/ask.ts'
@@ -38,11 +38,11 @@ export type ControlApiOptions = {
   readonly log: FastifyBaseLogger | null
 }
 
-/** Changes what gateways serve from; null when that gateway does not answer. */
+/** Changes what gateways serve from. */
 type ReplicaControl = {
-  /** `sharers`: among how many gateways the cap is divided. */
-  add(gateway: GatewayId, replica: ReplicaSpec, sharers: number): Promise<ReplicaChange | null>
-  remove(gateway: GatewayId, replica: ReplicaId): Promise<ReplicaChange | null>
+  /** To all of them or to none; null when all took it, else who did not. */
+  add(gateways: readonly GatewayId[], replica: ReplicaSpec): Promise<GatewayChange | null>
+  remove(gateways: readonly GatewayId[], replica: ReplicaId): Promise<readonly GatewayChange[]>
 }
 
 export type ControlApi = {

@@ -302,10 +302,10 @@ describe('a gateway whose thread starts again', () => {
     const changed = openReplicaSets(control.kernel, [{ gateway: g0, replicas: [begun] }], (id) => gateways.get(id)?.address)
     expect(changed.of(g0)).toEqual([begun])
     const spec = { url: 'http://h', engine: 'vllm', maxInFlight: 4, maxWaiting: 5, dataParallelRanks: 2, isRouter: false } as const
-    await changed.add(g0, { ...spec, id: replicaId('gpu') }, 1)
+    await changed.add([g0], { ...spec, id: replicaId('gpu') })
     // Refused, so it is not part of it.
-    await changed.add(g0, { ...spec, id: replicaId('again') }, 1)
-    await changed.remove(g0, replicaId('nothing'))
+    await changed.add([g0], { ...spec, id: replicaId('again') })
+    await changed.remove([g0], replicaId('nothing'))
     expect(changed.of(g0)).toEqual([begun, { id: 'gpu', url: 'http://h', engine: 'vllm', inFlight: 4, line: 5, ranks: 2 }])
     expect(changed.of(g1)).toEqual([])
   })

@@ -136,7 +136,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
       return answer.ok && id === GATEWAY ? answer.value : null
     },
-    replicas: { add: async () => null, remove: async () => null },
+    replicas: { add: async () => null, remove: async () => [] },
     readResult,
     checkTask: (request) =>
       request.agent.harness === 'shell' ? [] : [{ path: ['agent', 'harness'], message: `unknown harness ${request.agent.harness}` }],

@@ -21,9 +21,9 @@ it('a gateway thread that is lost comes back with the servers it had last, and i
   const replicas = async (): Promise<unknown> => (await node.readGateway(gateway))?.replicas.map(({ id, state }) => `${id} ${state}`)
   try {
     const spec = { url: young.url, engine: 'vllm', maxInFlight: 4, maxWaiting: 8, dataParallelRanks: null, isRouter: false } as const
-    expect(await node.replicas.add(gateway, { ...spec, id: replicaId('young') }, 1)).toEqual({ ok: true })
-    expect(await node.replicas.add(gateway, { ...spec, id: replicaId('young') }, 1)).toMatchObject({ ok: false, error: 'taken' })
-    expect(await node.replicas.remove(gateway, replicaId('r0'))).toEqual({ ok: true })
+    expect(await node.replicas.add([gateway], { ...spec, id: replicaId('young') })).toBeNull()
+    expect(await node.replicas.add([gateway], { ...spec, id: replicaId('young') })).toMatchObject({ change: { error: 'taken' } })
+    expect(await node.replicas.remove([gateway], replicaId('r0'))).toEqual([{ gateway, change: { ok: true } }])
     await expect.poll(replicas, { timeout: 20_000 }).toEqual(['young up'])
 
     await running.submit('task', { num_samples: 2, agent: chatAgent(20, 50), callback_url: null })

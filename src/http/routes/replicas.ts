@@ -43,19 +43,12 @@ export function replicaRoutes(app: FastifyInstance, context: RouteContext): void
     withGateways(context, params.gateway, reply, (gateways) => removeFrom(context, gateways, replicaId(params.replica), reply)),
   )
 
-  /** To all of them or to none: what was added before one refused is taken back. */
   function addTo(replica: ReplicaSpec, reply: FastifyReply) {
     return async (gateways: readonly GatewayId[]): Promise<FastifyReply> => {
-      const added: GatewayId[] = []
-      for (const gateway of gateways) {
-        const change = await context.replicas.add(gateway, replica, gateways.length)
-        if (change?.ok !== true) {
-          for (const other of added) await context.replicas.remove(other, replica.id)
-          return change === null ? refuse(reply, 'unavailable', silence(gateway)) : refuseChange(reply, gateway, change)
-        }
-        added.push(gateway)
-      }
-      return reply.code(201).send({ id: replica.id, url: replica.url, gateways: added })
+      const refused = await context.replicas.add(gateways, replica)
+      if (refused?.change?.ok === false) return refuseChange(reply, refused.gateway, refused.change)
+      if (refused !== null) return refuse(reply, 'unavailable', silence(refused.gateway))
+      return reply.code(201).send({ id: replica.id, url: replica.url, gateways })
     }
   }
 }
@@ -99,7 +92,7 @@ async function removeFrom(
   id: ReplicaId,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const changes = await Promise.all(gateways.map(async (gateway) => ({ gateway, change: await context.replicas.remove(gateway, id) })))
+  const changes = await context.replicas.remove(gateways, id)
   const removed = changes.flatMap(({ gateway, change }) => (change?.ok === true ? [gateway] : []))
   const silent = changes.find(({ change }) => change === null)
   if (silent !== undefined) return refuse(reply, 'unavailable', silence(silent.gateway))

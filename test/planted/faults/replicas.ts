@@ -116,16 +116,16 @@ export const REPLICA_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a server stays with some gateways although others refused it',
-    file: 'src/http/routes/replicas.ts',
-    find: '          for (const other of added) await context.replicas.remove(other, replica.id)\n',
+    file: 'src/threads/replica-sets.ts',
+    find: '            for (const other of added) await removeFrom(other, replica.id)\n',
     replace: '',
     suites: [CONTROL],
   },
   {
     name: 'every gateway gets the whole of a node-wide cap',
-    file: 'src/http/routes/replicas.ts',
-    find: 'context.replicas.add(gateway, replica, gateways.length)',
-    replace: 'context.replicas.add(gateway, replica, 1)',
+    file: 'src/threads/replica-sets.ts',
+    find: 'replicaConfig(spec, gateways.length)',
+    replace: 'replicaConfig(spec, 1)',
     suites: [CONTROL],
   },
   {
