@@ -18,96 +18,68 @@ export type Exchange = {
   readonly model: string
 }
 
-const streamHeaders = ({ reply }: Exchange) => ({
-  'content-type': reply.streamType,
-  'cache-control': 'no-cache',
-  'x-accel-buffering': 'no',
-})
-const JSON_HEADERS = { 'content-type': 'application/json' }
-
-/** The record's id under the vendor's name, on answers and failures alike: what a client logs leads to the call. */
-function requestId({ dialect }: Exchange, turn: Turn): Readonly<Record<string, string>> {
-  return dialect.requestIdHeader === null ? {} : { [dialect.requestIdHeader]: turn.call }
-}
+/** One turn on its way to one client. */
+type Serving = { readonly exchange: Exchange; readonly turn: Turn; readonly client: Client }
 
 /** Serves the turn's answer and says how much of it the client is known to have. Never rejects. */
 export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink): Promise<Delivery> {
   const identity: AnswerIdentity = { id: callHex(turn.call), createdSeconds: turn.createdSeconds, model: exchange.model }
   const client = watch(sink)
+  const serving: Serving = { exchange, turn, client }
   if (!exchange.isStream) {
     const outcome = await Promise.race([turn.outcome, client.gone])
     if (outcome === GONE) return 'no'
-    if (!outcome.ok) return answerFailure(exchange, turn, outcome.failure, sink)
-    sink.head(200, { ...JSON_HEADERS, ...requestId(exchange, turn) })
-    return finish(sink, client, exchange.reply.plain(outcome.answer, identity))
+    if (!outcome.ok) return answerFailure(serving, outcome.failure)
+    client.head(200, { 'content-type': 'application/json', ...requestId(serving) })
+    return client.end(exchange.reply.plain(outcome.answer, identity))
   }
 
   const stream = exchange.reply.stream(identity)
-  const waited = await waitWithBeats(exchange, turn, stream, sink, client)
-  if (waited.outcome === GONE) return waited.isCommitted ? 'partial' : 'no'
-  if (!waited.outcome.ok) return failStream(exchange, turn, stream, waited.outcome.failure, waited.isCommitted, sink, client)
-  if (!waited.isCommitted) {
-    sink.head(200, { ...streamHeaders(exchange), ...requestId(exchange, turn) })
-    client.write(stream.open(waited.outcome.answer))
+  const { outcome, isCommitted } = await waitWithBeats(serving, stream)
+  if (outcome === GONE) return isCommitted ? 'partial' : 'no'
+  if (!outcome.ok) return isCommitted ? failStream(client, stream, outcome.failure) : answerFailure(serving, outcome.failure)
+  if (!isCommitted) {
+    client.head(200, streamHead(serving))
+    client.write(stream.open(outcome.answer))
   }
-  return pour(stream, waited.outcome.answer, sink, client)
+  return pour(client, stream, outcome.answer)
 }
 
 /** A whole reply that is no generation, or a failure with its own status. */
 export async function sendReply(reply: HttpReply, sink: ReplySink): Promise<Delivery> {
-  const client = watch(sink)
-  sink.head(reply.status, reply.headers)
-  return finish(sink, client, reply.body)
+  return tell(watch(sink), reply)
 }
 
-function answerFailure(exchange: Exchange, turn: Turn, reason: Failure, sink: ReplySink): Promise<Delivery> {
+/** The record's id under the vendor's name, on answers and failures alike: what a client logs leads to the call. */
+function requestId({ exchange: { dialect }, turn }: Serving): Readonly<Record<string, string>> {
+  return dialect.requestIdHeader === null ? {} : { [dialect.requestIdHeader]: turn.call }
+}
+
+function streamHead(serving: Serving): Readonly<Record<string, string>> {
+  const { streamType } = serving.exchange.reply
+  return { 'content-type': streamType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no', ...requestId(serving) }
+}
+
+function answerFailure(serving: Serving, reason: Failure): Promise<Delivery> {
+  const { exchange, client } = serving
   // Nobody is left who could be told, and a retry must not be invited.
   if (reason.code === 'cancelled') {
-    sink.destroy()
+    client.destroy()
     return Promise.resolve('no')
   }
   const reply = exchange.dialect.failure(reason)
-  return sendReply({ ...reply, headers: { ...reply.headers, ...requestId(exchange, turn) } }, sink)
+  return tell(client, { ...reply, headers: { ...reply.headers, ...requestId(serving) } })
 }
 
-const GONE = Symbol('the client is gone')
-
-type Client = {
-  readonly gone: Promise<typeof GONE>
-  isGone(): boolean
-  /** True while the socket still holds what it was given. */
-  isBlocked(): boolean
-  write(chunk: string): void
-  /** Until the socket has room, or is gone. */
-  room(): Promise<void>
-}
-
-function watch(sink: ReplySink): Client {
-  let isGone = false
-  let drain: Promise<void> | null = null
-  const gone = new Promise<typeof GONE>((resolve) => {
-    sink.onClosed(() => {
-      isGone = true
-      resolve(GONE)
-    })
-  })
-  return {
-    gone,
-    isGone: () => isGone,
-    isBlocked: () => drain !== null,
-    write(chunk) {
-      if (isGone || sink.write(chunk) || drain !== null) return
-      drain = Promise.race([sink.drained(), gone]).then(() => {
-        drain = null
-      })
-    },
-    room: () => drain ?? Promise.resolve(),
-  }
+function tell(client: Client, { status, headers, body }: HttpReply): Promise<Delivery> {
+  client.head(status, headers)
+  return client.end(body)
 }
 
 type Waited = { readonly outcome: TurnOutcome | typeof GONE; readonly isCommitted: boolean }
 
-async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream, sink: ReplySink, client: Client): Promise<Waited> {
+async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Waited> {
+  const { exchange, turn, client } = serving
   const { kernel, settings } = exchange
   let isCommitted = false
   let timer = kernel.scheduler.after(settings.commitAfterMs, commit)
@@ -115,7 +87,7 @@ async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream
   function commit(): void {
     if (client.isGone()) return
     isCommitted = true
-    sink.head(200, { ...streamHeaders(exchange), ...requestId(exchange, turn) })
+    client.head(200, streamHead(serving))
     client.write(stream.open(null))
     timer = kernel.scheduler.after(settings.beatEveryMs, beat)
   }
@@ -131,23 +103,14 @@ async function waitWithBeats(exchange: Exchange, turn: Turn, stream: ReplyStream
   return { outcome, isCommitted }
 }
 
-async function failStream(
-  exchange: Exchange,
-  turn: Turn,
-  stream: ReplyStream,
-  reason: Failure,
-  isCommitted: boolean,
-  sink: ReplySink,
-  client: Client,
-): Promise<Delivery> {
-  if (!isCommitted) return answerFailure(exchange, turn, reason, sink)
+async function failStream(client: Client, stream: ReplyStream, reason: Failure): Promise<Delivery> {
   const told = reason.code === 'cancelled' ? null : stream.failure(reason)
-  if (told !== null) return finish(sink, client, told)
-  sink.destroy()
+  if (told !== null) return client.end(told)
+  client.destroy()
   return 'partial'
 }
 
-async function pour(stream: ReplyStream, answer: ChatAnswer, sink: ReplySink, client: Client): Promise<Delivery> {
+async function pour(client: Client, stream: ReplyStream, answer: ChatAnswer): Promise<Delivery> {
   let last = ''
   for (const frame of stream.answer(answer)) {
     if (last !== '') client.write(last)
@@ -155,10 +118,48 @@ async function pour(stream: ReplyStream, answer: ChatAnswer, sink: ReplySink, cl
     await client.room()
     if (client.isGone()) return 'partial'
   }
-  return finish(sink, client, last)
+  return client.end(last)
 }
 
-async function finish(sink: ReplySink, client: Client, chunk: string): Promise<Delivery> {
-  if (client.isGone()) return 'no'
-  return sink.end(chunk)
+const GONE = Symbol('the client is gone')
+
+/** A sink that knows whether anybody still reads. */
+type Client = {
+  readonly gone: Promise<typeof GONE>
+  isGone(): boolean
+  /** True while the socket still holds what it was given. */
+  isBlocked(): boolean
+  head(status: number, headers: Readonly<Record<string, string>>): void
+  write(chunk: string): void
+  /** Until the socket has room, or is gone. */
+  room(): Promise<void>
+  /** Writes the end, and says what the socket took. */
+  end(chunk: string): Promise<Delivery>
+  destroy(): void
+}
+
+function watch(sink: ReplySink): Client {
+  let isGone = false
+  let drain: Promise<void> | null = null
+  const gone = new Promise<typeof GONE>((resolve) => {
+    sink.onClosed(() => {
+      isGone = true
+      resolve(GONE)
+    })
+  })
+  return {
+    gone,
+    isGone: () => isGone,
+    isBlocked: () => drain !== null,
+    head: (status, headers) => sink.head(status, headers),
+    write(chunk) {
+      if (isGone || sink.write(chunk) || drain !== null) return
+      drain = Promise.race([sink.drained(), gone]).then(() => {
+        drain = null
+      })
+    },
+    room: () => drain ?? Promise.resolve(),
+    end: async (chunk) => (isGone ? 'no' : sink.end(chunk)),
+    destroy: () => sink.destroy(),
+  }
 }

@@ -1,5 +1,6 @@
 // Which sampling parameters reach an engine: the allowlist, the session's pins, and what a training session may not ask for.
 import type { Diagnostic, Sampling } from '../contract/call.ts'
+import { unreachable } from '../kernel/unreachable.ts'
 import type { SamplingPins } from './boundary.ts'
 import { type Failure, failure } from './failure.ts'
 import { describe, isObject, type JsonObject } from './json.ts'
@@ -174,5 +175,7 @@ function mismatch(kind: Kind, value: unknown): string | null {
         : 'a string or an array of strings'
     case 'integers':
       return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item)) ? null : 'an array of integers'
+    default:
+      return unreachable(kind)
   }
 }

@@ -60,13 +60,14 @@ describe('parameters', () => {
       betas: ['x'],
       service_tier: 'auto',
       cache_control: { type: 'ephemeral' },
-      output_config: { effort: 'ultra' },
+      output_config: { effort: 'ultra', task_budget: {} },
       _proxy_session_id: 7,
       mcp_servers: [],
       seed: 7,
     })
     expect(call.request.parameters).toEqual({ max_tokens: 100 })
     expect(call.diagnostics).toEqual([
+      { code: 'field-dropped', detail: 'output_config.task_budget' },
       { code: 'field-dropped', detail: 'output_config.effort' },
       { code: 'field-dropped', detail: 'mcp_servers' },
       { code: 'field-dropped', detail: 'seed' },

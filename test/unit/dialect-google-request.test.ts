@@ -344,16 +344,30 @@ describe('tools', () => {
     }
   })
 
-  it('keep a note of a choice among several that no engine knows', () => {
+  it.each([
+    { mode: 'ANY', allowed: ['a', 'c'], shown: ['a', 'c'], sent: { tool_choice: 'required' }, notes: [] },
+    { mode: 'VALIDATED', allowed: ['b'], shown: ['b'], sent: {}, notes: [] },
+    {
+      mode: 'AUTO',
+      allowed: ['a'],
+      shown: ['a', 'b', 'c'],
+      sent: {},
+      notes: [{ code: 'field-dropped', detail: 'toolConfig.functionCallingConfig.allowedFunctionNames' }],
+    },
+  ])('are shown as far as they are allowed: $mode of $allowed', ({ mode, allowed, shown, sent, notes }) => {
     const three = [{ functionDeclarations: [{ name: 'a' }, { name: 'b' }, { name: 'c' }] }]
-    for (const [mode, allowedFunctionNames] of [
-      ['ANY', ['a', 'b']],
-      ['AUTO', ['a', 'b']],
-      ['VALIDATED', ['a']],
-    ]) {
-      const call = accepted({ tools: three, toolConfig: { functionCallingConfig: { mode, allowedFunctionNames } } })
-      expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'toolConfig.functionCallingConfig.allowedFunctionNames' }])
-    }
+    const call = accepted({ tools: three, toolConfig: { functionCallingConfig: { mode, allowedFunctionNames: allowed } } })
+    expect(call.request.tools?.map((each) => each.function.name)).toEqual(shown)
+    expect(call.request.parameters).toEqual(sent)
+    expect(call.diagnostics).toEqual(notes)
+  })
+
+  it('keep a note of what else is said of them', () => {
+    const call = accepted({ tools, toolConfig: { retrievalConfig: {}, functionCallingConfig: { streamFunctionCallArguments: true } } })
+    expect(call.diagnostics).toEqual([
+      { code: 'field-dropped', detail: 'toolConfig.retrievalConfig' },
+      { code: 'field-dropped', detail: 'toolConfig.functionCallingConfig.streamFunctionCallArguments' },
+    ])
   })
 })
 

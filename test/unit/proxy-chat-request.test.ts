@@ -208,6 +208,16 @@ describe('refused in the terms of the caller', () => {
     expect([told.status, JSON.parse(told.body)]).toMatchObject([400, { error: { type: 'invalid_request_error', param } }])
   })
 
+  it('is a result without its call, which a count takes all the same', () => {
+    const messages = [user, { role: 'tool', tool_call_id: 'call_9', content: 'x' }]
+    const result = read({ messages })
+    if (result.ok) throw new Error('accepted')
+    expect(result.failure).toMatchObject({ code: 'invalid-request', status: 400, param: 'messages' })
+    expect(result.failure.message).toContain('"call_9"')
+    const context = { tier: 'eval', pins: {}, url: { model: null, form: null } } as const
+    expect(openaiChat.readCount({ messages }, context)).toMatchObject({ ok: true, countable: { kind: 'messages', request: { messages } } })
+  })
+
   it('quotes no more of a long body than a reader needs', () => {
     const result = read({ messages: [{ role: 'x'.repeat(100_000), content: '' }] })
     if (result.ok) throw new Error('accepted')

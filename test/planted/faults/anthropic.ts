@@ -92,9 +92,8 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a head that leaves early begins the message a second time',
     file: 'src/proxy/exchange.ts',
-    find: '  return pour(stream, waited.outcome.answer, sink, client)',
-    replace:
-      '  if (waited.isCommitted) client.write(stream.open(waited.outcome.answer))\n  return pour(stream, waited.outcome.answer, sink, client)',
+    find: '  return pour(client, stream, outcome.answer)',
+    replace: '  if (isCommitted) client.write(stream.open(outcome.answer))\n  return pour(client, stream, outcome.answer)',
     suites: ['test/unit/dialect-anthropic-session.test.ts'],
   },
   {

@@ -8,7 +8,7 @@ export const FUZZ_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a stream that fails after its head says nothing of it',
     file: 'src/proxy/exchange.ts',
-    find: '  if (told !== null) return finish(sink, client, told)\n',
+    find: '  if (told !== null) return client.end(told)\n',
     replace: '',
     suites: FUZZ,
   },

@@ -92,13 +92,13 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     file: 'src/proxy/exchange.ts',
     find: `    const outcome = await Promise.race([turn.outcome, client.gone])
     if (outcome === GONE) return 'no'
-    if (!outcome.ok) return answerFailure(exchange, turn, outcome.failure, sink)
-    sink.head(200, { ...JSON_HEADERS, ...requestId(exchange, turn) })
+    if (!outcome.ok) return answerFailure(serving, outcome.failure)
+    client.head(200, { 'content-type': 'application/json', ...requestId(serving) })
 `,
-    replace: `    sink.head(200, JSON_HEADERS)
+    replace: `    client.head(200, { 'content-type': 'application/json' })
     const outcome = await Promise.race([turn.outcome, client.gone])
     if (outcome === GONE) return 'no'
-    if (!outcome.ok) return finish(sink, client, '')
+    if (!outcome.ok) return client.end('')
 `,
     suites: ['test/unit/proxy-calls.test.ts'],
   },

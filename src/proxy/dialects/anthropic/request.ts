@@ -97,8 +97,11 @@ function readThinking(value: unknown): JsonObject {
   }
 }
 
+const OUTPUT_FIELDS = new Set(['effort', 'format'])
+
 function readOutput(body: JsonObject, tier: 'train' | 'eval', diagnostics: Diagnostic[]): JsonObject {
   const config = isAbsent(body.output_config) ? {} : object(body.output_config, 'output_config')
+  noteDropped(config, OUTPUT_FIELDS, 'output_config', diagnostics)
   return {
     reasoning_effort: readEffort(config.effort, 'output_config.effort', diagnostics),
     // The older spelling of the same wish.

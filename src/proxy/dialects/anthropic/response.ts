@@ -1,5 +1,6 @@
 // The pivot → one Anthropic message: thinking, text and tool calls as blocks, built once for both forms of the answer.
 import type { Usage } from '../../../contract/call.ts'
+import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer, ToolCall } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
 import { exactObject, objectText } from '../arguments.ts'
@@ -86,6 +87,8 @@ function stopReason(finish: ChatAnswer['finishReason'], hasCalls: boolean): 'end
       return 'max_tokens'
     case 'content_filter':
       return 'refusal'
+    default:
+      return unreachable(finish)
   }
 }
 

@@ -46,8 +46,7 @@ export function normalise(body: Fields, { tier, pins, url }: ReadContext): Norma
   const { read, maxTokens, wishes } = readGeneration(overlaid(stated, overlaid(nested, config)), { tier, pins }, diagnostics)
   const system = readSystemInstruction(request, diagnostics)
   const { messages, unpaired } = readContents(request, diagnostics)
-  const tools = readTools(request, diagnostics)
-  const choice = readToolChoice(request, tools, tier, diagnostics)
+  const choice = readToolChoice(request, readTools(request, diagnostics), tier, diagnostics)
   return {
     call: {
       modelRequested: modelName(url.model ?? valueAt(body, 'model')),
@@ -57,8 +56,8 @@ export function normalise(body: Fields, { tier, pins, url }: ReadContext): Norma
       continues: null,
       request: {
         messages: mergeLeadingSystem(system === null ? messages : [system, ...messages]),
-        tools,
-        parameters: { ...read.parameters, ...choice },
+        tools: choice.tools,
+        parameters: { ...read.parameters, ...choice.parameters },
       },
       diagnostics: [...diagnostics, ...read.diagnostics],
     },

@@ -2,14 +2,17 @@
 import { describe, type JsonObject } from '../../json.ts'
 import type { ModelEntry, ReadContext, ReadCount } from '../dialect.ts'
 import { isAbsent, reading, refuse } from '../reading.ts'
-import { readChat } from './request.ts'
+import { normalise } from './request.ts'
 
+/** A part of a conversation can be counted too. */
 export function readChatCount(body: JsonObject, context: ReadContext): ReadCount {
-  const { prompt } = body
-  if (typeof prompt === 'string') return { ok: true, countable: { kind: 'text', text: prompt } }
-  if (!isAbsent(prompt)) return reading(() => refuse('prompt', `expected a string, got ${describe(prompt)}`))
-  const read = readChat({ model: 'unnamed', ...body }, context)
-  return read.ok ? { ok: true, countable: { kind: 'messages', request: read.call.request } } : read
+  return reading(() => {
+    const { prompt } = body
+    if (typeof prompt === 'string') return { countable: { kind: 'text' as const, text: prompt } }
+    if (!isAbsent(prompt)) return refuse('prompt', `expected a string, got ${describe(prompt)}`)
+    const { call } = normalise({ ...body, model: body.model ?? 'unnamed' }, context)
+    return { countable: { kind: 'messages' as const, request: call.request } }
+  })
 }
 
 export function writeChatCount(tokens: number, model: ModelEntry): string {

@@ -1,6 +1,6 @@
 // OpenAI chat completions → the pivot: what is kept, what is dropped with a note, what is refused in the caller's terms.
 import type { Diagnostic } from '../../../contract/call.ts'
-import type { NormalisedCall } from '../../chat.ts'
+import { type NormalisedCall, orphanedResult } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
 import { noteDropped } from '../../notes.ts'
 import { PARAMETER_NAMES, readParameters } from '../../parameters.ts'
@@ -21,10 +21,16 @@ const KNOWN = new Set([
 ])
 
 export function readChat(body: JsonObject, context: ReadContext): ReadRequest<ChatWishes> {
-  return reading(() => normalise(body, context))
+  return reading(() => {
+    const read = normalise(body, context)
+    const orphan = orphanedResult(read.call.request.messages)
+    if (orphan !== null) refuse('messages', `a tool message names ${JSON.stringify(orphan)}, which no tool call before it has as id`)
+    return read
+  })
 }
 
-function normalise(body: JsonObject, { tier, pins }: ReadContext): { readonly call: NormalisedCall; readonly wishes: ChatWishes } {
+/** All but that every result must have its call. */
+export function normalise(body: JsonObject, { tier, pins }: ReadContext): { readonly call: NormalisedCall; readonly wishes: ChatWishes } {
   const diagnostics: Diagnostic[] = []
   if (!isAbsent(body.n) && body.n !== 1) refuse('n', 'only one choice per request can be served')
   for (const legacy of ['functions', 'function_call']) {
