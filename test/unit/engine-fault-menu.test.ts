@@ -8,6 +8,7 @@ const EMPTY: GeneratedChoice = {
   tokens: [],
   logprobs: [],
   alternatives: [],
+  text: '',
   parts: [],
   finish: 'length',
   matchedStop: null,
