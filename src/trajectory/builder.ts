@@ -22,7 +22,7 @@ export type BuilderInput = {
 
 export type BuilderOutput = {
   readonly traces: readonly Trace[]
-  /** Goes into the trajectory's metadata: builder, record_count, trace_count, reconstruction_stats, edges, findings, untrained. */
+  /** Goes into the trajectory's metadata: builder, record_count, trace_count, reconstruction_stats, edges, findings, untrained, diagnostics. */
   readonly metadata: Readonly<Record<string, unknown>>
 }
 

@@ -25,11 +25,15 @@ export type ReconstructionStats = {
 
 export type Untrained = { readonly call_id: string; readonly reason: string; readonly tokens: number; readonly emitted: boolean }
 
+/** What the model boundary dropped, moved or put back, by code: in how many calls, and what it said first. */
+export type Noted = { readonly code: string; readonly calls: number; readonly first: { readonly call_id: string; readonly detail: string } }
+
 export type Summary = {
   readonly reconstruction_stats: ReconstructionStats
   readonly edges: readonly Readonly<Record<string, unknown>>[]
   readonly untrained: readonly Untrained[]
   readonly findings: readonly Finding[]
+  readonly diagnostics: readonly Noted[]
 }
 
 /** `truncated` counts chains that lost calls on the way; only Polar's own rule does that. */
@@ -82,7 +86,20 @@ export function summarise(analysis: Analysis, traces: readonly Trace[], hintBelo
     edges: edges.map(({ kind, from, to, drift }) => ({ kind, call_id: named(from), of: named(to), drift })),
     untrained,
     findings: findingsOf(analysis, stats, rows, trained.size, hintBelow),
+    diagnostics: notedIn(calls),
   }
+}
+
+function notedIn(calls: readonly BuilderCall[]): Noted[] {
+  const noted = new Map<string, Noted>()
+  for (const { record } of calls) {
+    for (const code of new Set(record.diagnostics.map((diagnostic) => diagnostic.code))) {
+      const detail = record.diagnostics.find((diagnostic) => diagnostic.code === code)?.detail ?? ''
+      const { calls: before, first } = noted.get(code) ?? { calls: 0, first: { call_id: record.id, detail } }
+      noted.set(code, { code, calls: before + 1, first })
+    }
+  }
+  return [...noted.values()]
 }
 
 function findingsOf(analysis: Analysis, stats: ReconstructionStats, rows: number, trainedCalls: number, hintBelow: number): Finding[] {

@@ -236,6 +236,23 @@ describe('side calls', () => {
   })
 })
 
+describe('what the boundary noted', () => {
+  it('is told by code: in how many calls, and first where', () => {
+    const dropped = (detail: string) => ({ code: 'field-dropped', detail })
+    const calls = [
+      call([1], [2]),
+      call([1, 2, 3], [4], { diagnostics: [dropped('a'), { code: 'history-restored', detail: 'b' }, dropped('c')] }),
+      call([1, 2, 3, 4, 5], [6], { diagnostics: [dropped('d')] }),
+    ]
+    for (const strategy of ['prefix_merging', 'per_request']) {
+      expect(build(calls, { strategy }).trajectory.metadata.diagnostics).toEqual([
+        { code: 'field-dropped', calls: 2, first: { call_id: 'msg_b', detail: 'a' } },
+        { code: 'history-restored', calls: 1, first: { call_id: 'msg_b', detail: 'b' } },
+      ])
+    }
+  })
+})
+
 describe('captured calls that may not train', () => {
   it.each<[string, Partial<CallRecord>, string]>([
     ['CP-02 aborted by a weight update', { status: 'aborted', finishReason: 'abort' }, 'aborted'],
