@@ -71,7 +71,7 @@ export const ANSWERS: Readonly<Record<string, ChatAnswer>> = {
   }),
   'empty text': answer({ content: '' }),
   nothing: answer({ content: null }),
-  'reasoning alone': answer({ reasoning_content: 'think <tool_call>{"name":"f"}</tool_call>', content: null }),
+  'TO-08: reasoning that swallowed a call': answer({ reasoning_content: 'think <tool_call>{"name":"f"}</tool_call>', content: null }),
   'cut at its limit': answer({ content: 'half a sen' }, { finishReason: 'length' }),
   'cut before it said anything': answer({ reasoning_content: 'R', content: null }, { finishReason: 'length' }),
   filtered: answer({ content: 'T' }, { finishReason: 'content_filter' }),

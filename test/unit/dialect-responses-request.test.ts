@@ -191,7 +191,6 @@ describe('refused in the terms of the caller', () => {
     { body: { temperature: '0.5' }, param: 'temperature' },
     { body: { stream: 'yes' }, param: 'stream' },
     { body: { background: true }, param: 'background' },
-    { body: { generate: false }, param: 'generate' },
     { body: { prompt: { id: 'pmpt_1' } }, param: 'prompt' },
     { body: { reasoning: 'high' }, param: 'reasoning' },
     { body: { reasoning: { effort: 3 } }, param: 'reasoning.effort' },
@@ -242,6 +241,13 @@ describe('refused in the terms of the caller', () => {
       { numRuns: 500 },
     )
   })
+})
+
+it('TO-02: warming up without an answer is refused, whatever asks for it', () => {
+  for (const input of ['', [], 'hi']) {
+    expect(refused({ generate: false, input })).toMatchObject({ code: 'invalid-request', status: 400, param: 'generate' })
+  }
+  expect(accepted({ generate: true }).diagnostics).toEqual([])
 })
 
 describe('a count of input tokens', () => {

@@ -80,7 +80,7 @@ describe.each(CODECS.map((codec) => [codec.dialect.name, codec] as const))('%s',
       fc.assert(fc.property(answers(), (given) => tellsTheSame(codec, given)))
     })
 
-    it('with beats that are data', () => {
+    it('ST-01: with beats that are data', () => {
       const stream = reply(codec, true).stream(identity)
       stream.open(null)
       const data = stream

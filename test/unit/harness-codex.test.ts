@@ -31,6 +31,11 @@ env_key = "POLAR_MODEL_KEY"
     expect(codexOf().run.env).toMatchObject({ POLAR_MODEL_KEY: 'secret-key-4711', CODEX_HOME: '/box/home/.codex' })
   })
 
+  it('TO-07: goes by a provider that is not OpenAI’s, for which it compacts by itself', () => {
+    expect(configOf()).toMatch(/^model_provider = "polar"$/m)
+    expect(configOf()).toMatch(/^name = "polar"$/m)
+  })
+
   it('runs the program itself, once, with every approval given and its prompt on stdin', () => {
     const program = '/agents/codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex'
     expect(codexOf().run.command).toBe(

@@ -65,22 +65,23 @@ describe('refused at once and never recorded', () => {
     { given: 'null', status: 400, code: 'invalid_request', bytes: 'null' },
     { given: 'a mistyped body', status: 400, code: 'invalid_request', bytes: '{"model":"m","messages":"hi"}' },
     { given: 'a huge body', status: 413, code: 'too_large', bytes: `{"x":"${'x'.repeat(5_000)}"}` },
-    { given: 'a bomb', status: 413, code: 'too_large', bytes: zstdCompressSync(Buffer.alloc(2 ** 24)), encoding: 'zstd' },
-    { given: 'a broken frame', status: 400, code: 'invalid_request', bytes: gzipSync('{}').subarray(0, 12), encoding: 'gzip' },
+    { given: 'TI-07: a bomb', status: 413, code: 'too_large', bytes: zstdCompressSync(Buffer.alloc(2 ** 24)), encoding: 'zstd' },
+    { given: 'TI-07: a broken frame', status: 400, code: 'invalid_request', bytes: gzipSync('{}').subarray(0, 12), encoding: 'gzip' },
     {
-      given: 'a truncated zstd frame',
+      given: 'TI-07: a truncated zstd frame',
       status: 400,
       code: 'invalid_request',
       bytes: zstdCompressSync('{"a":1}').subarray(0, 10),
       encoding: 'zstd',
     },
-    { given: 'an unknown coding', status: 415, code: 'unsupported_encoding', bytes: '{}', encoding: 'snappy' },
+    { given: 'TI-07: an unknown coding', status: 415, code: 'unsupported_encoding', bytes: '{}', encoding: 'snappy' },
     { given: 'a coding named like an object member', status: 415, code: 'unsupported_encoding', bytes: '{}', encoding: 'constructor' },
     { given: 'an unknown route', status: 404, code: 'route_unknown', url: '/v1/embeddings' },
     { given: 'a mistyped route', status: 404, code: 'route_unknown', url: '/v1/chat/completion' },
     { given: 'the wrong method', status: 404, code: 'route_unknown', url: CHAT, method: 'GET' },
     { given: 'completions', status: 404, code: 'route_unknown', url: '/v1/completions' },
-    { given: 'a WebSocket', status: 426, code: 'upgrade_required', url: '/v1/responses', method: 'GET', upgrade: 'websocket' },
+    { given: 'TO-07: compaction by the server', status: 404, code: 'route_unknown', url: '/v1/responses/compact' },
+    { given: 'TO-02: a WebSocket', status: 426, code: 'upgrade_required', url: '/v1/responses', method: 'GET', upgrade: 'websocket' },
   ])('$given: $status', async ({ status, code, headers, url, method, bytes, encoding, upgrade }) => {
     const proxy = openProxy({ settings: { maxBodyBytes: 4_096 } })
     const door = proxy.openDoor()
@@ -143,7 +144,7 @@ describe('refused at once and never recorded', () => {
   })
 })
 
-describe('compressed bodies', () => {
+describe('TI-07: compressed bodies', () => {
   it.each([
     { encoding: 'gzip', bytes: (body: string) => gzipSync(body) },
     { encoding: 'zstd', bytes: (body: string) => zstdCompressSync(body) },

@@ -55,7 +55,7 @@ function signal<T>(): { readonly promise: Promise<T>; readonly when: (value: T) 
   return { promise, when }
 }
 
-describe('a client that hangs up', () => {
+describe('ST-02: a client that hangs up', () => {
   it.each([
     { moment: 'before the head', head: false, body: false, delivery: 'no' },
     { moment: 'after the head', head: true, body: false, delivery: 'partial' },
@@ -118,7 +118,7 @@ describe('an answer', () => {
     expect([deliveries, closings]).toEqual([['yes', 'yes'], []])
   })
 
-  it('to a reader that stops does not pile up, and its end is seen when the reader goes', async () => {
+  it('ST-08: to a reader that stops does not pile up, and its end is seen when the reader goes', async () => {
     const outcome = signal<{ readonly written: number; readonly delivery: string }>()
     const stuck = signal<void>()
     const at = await serve(async (call, sink) => {
@@ -228,7 +228,7 @@ describe('bad bytes', () => {
     }
   })
 
-  it('an upgrade is an ordinary request that says so', async () => {
+  it('TO-02: an upgrade is an ordinary request that says so', async () => {
     const at = await serve(async (call, sink) => {
       sink.head(426, { connection: 'close' })
       await sink.end(String(call.headers.upgrade))

@@ -8,7 +8,7 @@ const STREAM = { ...HELLO, stream: true }
 const LINGER = 20_000
 
 describe('a client that leaves', () => {
-  it.each([HELLO, STREAM])('keeps its generation for the linger, then no longer: %o', async (body) => {
+  it.each([HELLO, STREAM])('ST-02: keeps its generation for the linger, then no longer: %o', async (body) => {
     const proxy = openProxy()
     const door = proxy.openDoor()
     const sink = await proxy.chat(door, body)
@@ -67,6 +67,24 @@ describe('a client that leaves', () => {
     expect(calls).toMatchObject([{ status: 'cancelled' }, { status: 'ok' }])
     expect(calls[1]?.retryOf).toBe(calls[0]?.id)
     expect(calls[1]?.digest).toBe(calls[0]?.digest)
+  })
+
+  it('ST-06: whose stream was cut and who asks again without one retries, and is told so on the record', async () => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const cut = await proxy.chat(door, STREAM)
+    await proxy.world.advance(26_000)
+    expect(cut.events()).toHaveLength(3)
+    proxy.generations[0]?.respond(500, {})
+    await proxy.settle()
+    expect(cut.isDestroyed()).toBe(true)
+    const again = await proxy.chat(door, HELLO)
+    proxy.generations[1]?.answer()
+    await proxy.settle()
+    expect(again.status()).toBe(200)
+    const { calls } = await door.seal()
+    expect(calls).toMatchObject([{ status: 'failed', retryOf: null }, { status: 'ok' }])
+    expect(calls[1]?.retryOf).toBe(calls[0]?.id)
   })
 
   it('and leaves again starts a new linger', async () => {
