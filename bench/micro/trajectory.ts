@@ -105,6 +105,7 @@ function record(turn: number, promptMessages: readonly number[]): CallRecord {
     toolCount: 0,
     maxTokensRequested: null,
     sampling: { temperature: 1, topP: null, topK: null, seed: null, maxTokens: null },
+    parameters: 0,
     logprobMode: 'raw',
     weightVersion: null,
     usage: null,

@@ -75,6 +75,8 @@ export type CallRecord = {
   readonly toolCount: number
   readonly maxTokensRequested: number | null
   readonly sampling: Sampling
+  /** Index into the message pool of the JSON text of every parameter that was sent: stops, thinking and penalties beside the sampling. */
+  readonly parameters: number
   /** `raw`: before temperature (vLLM's default); `processed`: as sampled (SGLang's default). */
   readonly logprobMode: 'raw' | 'processed' | 'unknown'
   readonly weightVersion: string | null

@@ -29,7 +29,7 @@ export type CallEnd = {
   readonly modelServed: string
   readonly engine: EngineKind
   readonly logprobMode: CallRecord['logprobMode']
-  /** As sent in the end: the budget may have been clamped. */
+  /** As sent in the end: the model's profile has been applied, and the budget may have been clamped. */
   readonly parameters: NormalisedCall['request']['parameters']
   readonly message: AnswerMessage | null
   readonly tokens: CapturedTokens | null
@@ -105,6 +105,7 @@ export function openCapture(options: CaptureOptions): Capture {
         toolCount: request.tools?.length ?? 0,
         maxTokensRequested: opened.normalised.maxTokensRequested,
         sampling: samplingOf(end.parameters),
+        parameters: texts.add(JSON.stringify(end.parameters)),
         logprobMode: end.logprobMode,
         weightVersion: end.weightVersion,
         usage: end.usage,

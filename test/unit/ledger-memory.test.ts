@@ -104,6 +104,7 @@ function call(session: string, sequence: number): CallRecord {
     toolCount: 0,
     maxTokensRequested: null,
     sampling: { temperature: null, topP: null, topK: null, seed: null, maxTokens: null },
+    parameters: 0,
     logprobMode: 'raw',
     weightVersion: null,
     usage: null,

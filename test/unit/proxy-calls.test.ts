@@ -50,7 +50,7 @@ describe('an answered call', () => {
     })
     await proxy.settle()
     const sealed = await door.seal()
-    expect(sealed.messages.map((text) => JSON.parse(text))).toEqual([...history.slice(0, 2), history[2]])
+    expect(sealed.messages.map((text) => JSON.parse(text))).toEqual([...history.slice(0, 2), WHOLE_DISTRIBUTION, history[2]])
     expect(sealed.calls).toMatchObject([
       {
         sequence: 0,
@@ -62,7 +62,7 @@ describe('an answered call', () => {
         captureError: null,
         replica: 'r0',
       },
-      { sequence: 1, status: 'ok', delivery: 'yes', promptMessages: [0, 1, 2], responseMessage: 1, logprobMode: 'raw' },
+      { sequence: 1, status: 'ok', delivery: 'yes', promptMessages: [0, 1, 3], responseMessage: 1, parameters: 2, logprobMode: 'raw' },
     ])
     expect(sealed.tokens.calls).toMatchObject([
       { parent: -1, shared: 0, promptLength: 2, sampledLength: 3 },
@@ -164,6 +164,38 @@ describe('an answered call', () => {
 })
 
 describe('sampling', () => {
+  it('stands on the record with everything else that was sent beside the conversation', async () => {
+    const models = [
+      { pattern: 'policy', profile: { thinking: false, stop: ['<e>'], stop_token_ids: [7], max_output_tokens: { limit: 9 } } },
+    ]
+    const proxy = openProxy({ models })
+    await proxy.settle()
+    const door = proxy.openDoor()
+    await proxy.chat(door, { ...HELLO, stop: 'x', max_tokens: 50, presence_penalty: 0.5 })
+    proxy.generations[0]?.answer()
+    await proxy.settle()
+    const {
+      messages: _messages,
+      model: _model,
+      stream,
+      logprobs,
+      top_logprobs,
+      return_token_ids,
+      ...sent
+    } = proxy.generations[0]?.body ?? {}
+    expect([stream, logprobs, top_logprobs, return_token_ids]).toEqual([false, true, 0, true])
+    const { calls, messages } = await door.seal()
+    expect(JSON.parse(messages[calls[0]?.parameters ?? -1] ?? 'null')).toEqual(sent)
+    expect(sent).toEqual({
+      ...WHOLE_DISTRIBUTION,
+      presence_penalty: 0.5,
+      max_tokens: 9,
+      stop: ['x', '<e>'],
+      stop_token_ids: [7],
+      chat_template_kwargs: { enable_thinking: false },
+    })
+  })
+
   it('is pinned by the session, and the record states what was sent', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor({ pins: { temperature: 0.8, top_p: 1 } })

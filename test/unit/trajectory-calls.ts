@@ -43,6 +43,7 @@ export function toyCall(toy: ToyCall, sequence: number): BuilderCall {
     toolCount: 0,
     maxTokensRequested: null,
     sampling: { temperature: 1, topP: null, topK: null, seed: null, maxTokens: null },
+    parameters: 0,
     logprobMode: 'raw',
     weightVersion: 'w1',
     usage: null,
