@@ -57,21 +57,21 @@ async function sendOnce(
   const profile = profileOf(model)
   const prepared = prepare(request, profile, tier)
   const { tools, messages, parameters: wanted } = prepared.request
+  const sent = (outcome: EngineOutcome): Sent => ({ lease, profile, request: prepared.request, outcome })
   ending.sent(lease, wanted, prepared.diagnostics)
   if (lessons.maxTokens === null) {
     const { overBudget } = lessons
     const fits = await fittingBudget(lease, profile.maxModelLen, prepared.request, overBudget !== null, send)
     const left = fits ?? overBudget?.fittingMaxTokens ?? null
     // The prompt leaves nothing, or nobody counts it: there is nothing else to send.
-    if (left === null && overBudget !== null) return { lease, profile, messages, outcome: overBudget }
+    if (left === null && overBudget !== null) return sent(overBudget)
     if (left !== null) learnBudget(lessons, ending, left)
   }
   const parameters = lessons.maxTokens === null ? wanted : { ...wanted, max_tokens: lessons.maxTokens }
   ending.sent(lease, parameters, prepared.diagnostics)
   const sound = lessons.needsSoundArguments ? withSoundArguments(messages) : null
   const prompt = { kind: 'messages', messages: sound?.messages ?? messages, tools } as const
-  const outcome = await lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send)
-  return { lease, profile, messages, outcome }
+  return sent(await lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send))
 }
 
 /**

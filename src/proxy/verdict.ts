@@ -3,7 +3,7 @@ import type { Diagnostic } from '../contract/call.ts'
 import type { ReplicaId } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
-import { type ChatAnswer, type ChatMessage, withToolCallIds } from './chat.ts'
+import { type ChatAnswer, type ChatMessage, type ChatRequest, withToolCallIds } from './chat.ts'
 import type { Ending, Generated } from './ending.ts'
 import type { EngineOutcome, EngineReply } from './engines/engine.ts'
 import { type Failure, failure } from './failure.ts'
@@ -34,7 +34,7 @@ export type Sent = {
   readonly lease: Lease
   readonly profile: ModelProfile
   /** As prepared for the model. */
-  readonly messages: readonly ChatMessage[]
+  readonly request: ChatRequest
   readonly outcome: EngineOutcome
 }
 
@@ -56,13 +56,13 @@ export function judge(court: Judge, sent: Sent): Verdict {
   const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: court.ending.failed(reason) })
   switch (outcome.type) {
     case 'answer':
-      return { type: 'ended', generated: answered(court, sent.profile, outcome) }
+      return { type: 'ended', generated: answered(court, sent, outcome) }
     case 'aborted':
       return aborted(court, outcome)
     case 'broken':
       return broken(court, sent.lease, outcome.reply)
     case 'rejected':
-      return rejected(court, sent.messages, outcome) ?? failed(rejection(outcome))
+      return rejected(court, sent.request.messages, outcome) ?? failed(rejection(outcome))
     case 'garbled':
       return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
     case 'unserved':
@@ -72,13 +72,13 @@ export function judge(court: Judge, sent: Sent): Verdict {
   }
 }
 
-function answered({ kernel, ending }: Judge, profile: ModelProfile, reply: Extract<EngineReply, { type: 'answer' }>): Generated {
+function answered({ kernel, ending }: Judge, { profile, request }: Sent, reply: Extract<EngineReply, { type: 'answer' }>): Generated {
   const cut = freed(reply.answer, profile)
   const answer = withToolCallIds(cut.answer, () => {
     if (profile.printsCallIds) ending.note({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
     return `call_${kernel.random.hex(12)}`
   })
-  ending.note(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer))
+  ending.note(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer, request))
   return ending.answered(answer, reply.tokens, reply.weightVersion)
 }
 
@@ -131,13 +131,16 @@ export function learnBudget(lessons: Lessons, ending: Ending, fits: number): voi
 }
 
 /** Answers that are valid and yet not what an agent can use; counted, never repaired. */
-function oddities(answer: ChatAnswer): readonly Diagnostic[] {
-  const { message, finishReason } = answer
+function oddities({ message, finishReason }: ChatAnswer, { tools, parameters }: ChatRequest): readonly Diagnostic[] {
   const calls = message.tool_calls ?? []
   const found: Diagnostic[] = []
   if (finishReason === 'tool_calls' && calls.length === 0) found.push({ code: 'tool-calls-missing', detail: 'finish_reason is tool_calls' })
   if ((message.content ?? '') === '' && calls.length === 0)
     found.push({ code: 'empty-visible', detail: `finish_reason is ${finishReason}` })
+  // An engine that was started without a parser of calls, or whose parser gave up, leaves them in the text.
+  const mayCall = tools !== null && parameters.tool_choice !== 'none' && calls.length === 0
+  if (mayCall && message.content?.includes('<tool_call>') === true)
+    found.push({ code: 'tool-call-unparsed', detail: 'the text holds <tool_call>' })
   return found
 }
 

@@ -4,6 +4,8 @@ import { WHOLE_DISTRIBUTION } from '../../src/proxy/parameters.ts'
 import { HELLO, openProxy } from '../lib/proxy-fixture.ts'
 
 const STREAM = { ...HELLO, stream: true }
+const TOOL = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+const CALL = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
 
 describe('an answered call', () => {
   it('is asked for without streaming, with ids and logprobs, under the served name', async () => {
@@ -355,6 +357,30 @@ describe('what the engine does wrong', () => {
     expect(sealed.calls).toMatchObject([{ status: 'failed', httpStatus: told, delivery: 'yes' }])
     expect(sealed.upstreamFailures).toBe(upstream)
     expect(proxy.facts.at(-1)).toMatchObject({ contextExhausted: code === 'context_length_exceeded' })
+  })
+
+  it.each([
+    {
+      given: 'a call left in the text',
+      content: '<tool_call>\n{"name": "f"}\n</tool_call>',
+      asked: { tools: [TOOL] },
+      codes: ['tool-call-unparsed'],
+    },
+    { given: 'a call nobody could parse', content: 'So: <tool_call>', asked: { tools: [TOOL] }, codes: ['tool-call-unparsed'] },
+    { given: 'text', content: 'Hi.', asked: { tools: [TOOL] }, codes: [] },
+    { given: 'such text where there are no tools', content: '<tool_call>', asked: {}, codes: [] },
+    { given: 'such text where none may be called', content: '<tool_call>', asked: { tools: [TOOL], tool_choice: 'none' }, codes: [] },
+    { given: 'such text beside a call', content: '<tool_call>', calls: [CALL], asked: { tools: [TOOL] }, codes: [] },
+    { given: 'nothing', content: '', asked: {}, codes: ['empty-visible'] },
+    { given: 'nothing but a promise', content: 'x', finish: 'tool_calls', asked: {}, codes: ['tool-calls-missing'] },
+  ])('$given is answered as it is, and told: $codes', async ({ content, calls, finish = 'stop', asked, codes }) => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door, { ...HELLO, ...asked })
+    proxy.generations[0]?.answer({ finish, message: { role: 'assistant', content, ...(calls === undefined ? {} : { tool_calls: calls }) } })
+    await proxy.settle()
+    expect(sink.json()).toMatchObject({ choices: [{ message: { content } }] })
+    expect((await door.seal()).calls[0]?.diagnostics.map(({ code }) => code)).toEqual(codes)
   })
 
   it('clamps a budget that does not fit, once, and says so', async () => {
