@@ -101,7 +101,7 @@ program
   .command('engine')
   .description('run a scripted inference engine in the wire shape of vLLM, SGLang or llama.cpp')
   .option('--scripted', 'answers from a script or a seeded generator, with exact token ids')
-  .option('--script <file>', 'YAML or JSON; without it a seeded generator answers')
+  .option('--script <file>', 'YAML or JSON, as examples/demo/script.yaml; without it a seeded generator answers')
   .option('--host <host>', 'address to listen on (default 127.0.0.1)')
   .option('--port <port>', 'first port; 0 takes a free one (default 0)')
   .option('--replicas <n>', 'engines on consecutive ports (default 1)')
