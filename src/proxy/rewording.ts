@@ -21,7 +21,6 @@ function isRewordedValue(was: unknown, is: unknown): boolean {
   if (canonicalText(was) === canonicalText(is)) return true
   if (typeof was !== 'string') return false
   if (typeof is === 'string') return withoutLineEnds(was) === withoutLineEnds(is) || isWithoutChangeOfFolder(was, is)
-  if (typeof is === 'number' || typeof is === 'boolean') return String(is) === was
   const parsed = parseJsonText(was)
   return parsed.ok && canonicalText(parsed.value) === canonicalText(is)
 }

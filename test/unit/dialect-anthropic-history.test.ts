@@ -134,18 +134,47 @@ describe('user messages', () => {
     { given: [{ type: 'document', title: 'T', context: 'C', source: { type: 'content', content: 'D' } }], sent: 'T\nC\nD' },
     { given: [{ type: 'document', source: { type: 'content', content: [words('D'), image] } }], sent: [words('D'), shown] },
     { given: [{ type: 'search_result', source: 's', title: 't', content: [words('c')] }], sent: 't\ns\nc' },
+    { given: [{ type: 'search_result', source: '', title: '', content: [words('c')] }], sent: 'c' },
   ])('$given become $sent', ({ given, sent }) => {
     const call = accepted({ messages: [asked(given)] })
     expect(call.request.messages).toEqual([asked(sent)])
     expect(call.diagnostics).toEqual([])
   })
+})
 
-  it('with unknown fields lose them with a note', () => {
-    expect(accepted({ messages: [{ ...user, mood: 'good' }, asked([{ ...words('x'), size: 3 }])] }).diagnostics).toEqual([
-      { code: 'field-dropped', detail: 'messages[0].mood' },
-      { code: 'field-dropped', detail: 'messages[1].content[0].size' },
-    ])
-  })
+it('what nobody knows of a message or a block is dropped with a note', () => {
+  const odd = { mood: 1 }
+  const given = [
+    { ...user, ...odd },
+    {
+      ...said([
+        { ...words('T'), ...odd },
+        { ...use('a'), ...odd },
+        { type: 'thinking', thinking: 'R', signature: signatureOf(CALL), ...odd },
+      ]),
+      ...odd,
+    },
+    asked([
+      { ...result('a', [{ ...words('r'), ...odd }]), ...odd },
+      { ...words('x'), ...odd },
+      { ...image, ...odd },
+    ]),
+    { ...told('note'), clear_at: 'next_user_message' },
+  ]
+  expect(accepted({ messages: given }).diagnostics.filter(({ code }) => code === 'field-dropped')).toEqual(
+    [
+      '[0].mood',
+      '[1].mood',
+      '[1].content[0].mood',
+      '[1].content[1].mood',
+      '[1].content[2].mood',
+      '[2].content[0].mood',
+      '[2].content[0].content[0].mood',
+      '[2].content[1].mood',
+      '[2].content[2].mood',
+      '[3].clear_at',
+    ].map((place) => ({ code: 'field-dropped', detail: `messages${place}` })),
+  )
 })
 
 describe('tool results', () => {
@@ -197,6 +226,7 @@ describe('assistant turns', () => {
     { given: [], sent: { content: '' } },
     { given: [words('')], sent: { content: '' } },
     { given: [words('T')], sent: { content: 'T' } },
+    { given: [{ ...words('T'), citations: [] }], sent: { content: 'T' } },
     { given: [words('T'), words(''), words('U')], sent: { content: 'T\nU' } },
     { given: [words('T'), use('a')], sent: { content: 'T', tool_calls: [called('a')] } },
     { given: [use('a', { b: 1 }), use('c')], sent: { content: null, tool_calls: [called('a', '{"b":1}'), called('c')] } },
@@ -355,7 +385,13 @@ it('passes ids it has not seen (TI-08)', () => {
 
 describe('moving cache marks', () => {
   it('never change what the engine is sent', () => {
-    const block = fc.constantFrom<JsonObject>(words('w'), image, { type: 'document', source: { type: 'text', data: 'D' } })
+    const block = fc.constantFrom<JsonObject>(
+      words('w'),
+      image,
+      { type: 'document', source: { type: 'text', data: 'D' } },
+      { type: 'search_result', source: 's', title: 't', content: [words('c')] },
+      { type: 'tool_reference', tool_name: 'Read' },
+    )
     const marked = (given: JsonObject, mark: boolean): JsonObject => (mark ? { ...given, cache_control: { type: 'ephemeral' } } : given)
     fc.assert(
       fc.property(

@@ -109,6 +109,7 @@ it('what nobody knows of a content, a part, a call or a result is dropped with a
 describe('a model turn', () => {
   it.each([
     { given: [model({ text: 'a' })], sent: [{ role: 'assistant', content: 'a' }] },
+    { given: [{ role: 'model', parts: ['a'] }], sent: [{ role: 'assistant', content: 'a' }] },
     // Pieces of a stream, as some clients keep them.
     { given: [model({ text: 'a' }, { text: ' b' })], sent: [{ role: 'assistant', content: 'a b' }] },
     { given: [model({ text: 'a' }), model({ text: ' b' })], sent: [{ role: 'assistant', content: 'a b' }] },
@@ -174,13 +175,22 @@ describe('a model turn', () => {
   it('leaves out what Google’s own servers ran, and notes it', () => {
     const taken = read([
       user({ text: 'q' }),
-      model({ executableCode: { code: 'x' } }, { codeExecutionResult: {} }, { text: 'a' }, { videoMetadata: {} }),
+      model(
+        { executableCode: { code: 'x' } },
+        { codeExecutionResult: {} },
+        { text: 'a' },
+        { videoMetadata: {} },
+        { toolCall: {} },
+        { tool_response: {} },
+      ),
     ])
     expect(taken.request.messages[1]).toEqual({ role: 'assistant', content: 'a' })
     expect(taken.diagnostics).toEqual([
       { code: 'block-dropped', detail: 'contents[1].parts[0].executableCode' },
       { code: 'block-dropped', detail: 'contents[1].parts[1].codeExecutionResult' },
       { code: 'field-dropped', detail: 'contents[1].parts[3].videoMetadata' },
+      { code: 'block-dropped', detail: 'contents[1].parts[4].toolCall' },
+      { code: 'block-dropped', detail: 'contents[1].parts[5].tool_response' },
     ])
   })
 })
@@ -283,6 +293,12 @@ describe('results', () => {
     {
       name: 'given twice are given once',
       replies: [user(result('f', 1, 'x'), result('f', 1, 'x'))],
+      sent: [told('x', '1')],
+      notes: ['block-dropped contents[2].parts[1].functionResponse'],
+    },
+    {
+      name: 'given again without their name are given once',
+      replies: [user(result('f', 1, 'x'), { functionResponse: { id: 'x', response: 1 } })],
       sent: [told('x', '1')],
       notes: ['block-dropped contents[2].parts[1].functionResponse'],
     },

@@ -221,8 +221,8 @@ describe('refused in the terms of the caller', () => {
   it('quotes no more of a long body than a reader needs', () => {
     const result = read({ messages: [{ role: 'x'.repeat(100_000), content: '' }] })
     if (result.ok) throw new Error('accepted')
-    expect(result.failure.message).toMatch(/^messages\[0\]\.role: expected /)
-    expect(result.failure.message.length).toBeLessThan(500)
+    expect(result.failure.message).toMatch(/^messages\[0\]\.role: expected .*x…$/)
+    expect(result.failure.message).toHaveLength(401)
   })
 
   it('never throws, whatever JSON comes', async () => {

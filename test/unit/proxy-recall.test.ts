@@ -29,6 +29,7 @@ describe('put back exactly', () => {
     ['{"b": 1, "a": 2}', '{"a":2,"b":1}'],
     ['{"s": "caf\\u00e9"}', '{"s":"café"}'],
     ['', '{}'],
+    [' \n', '{}'],
     ['{"broken', '{"broken'],
   ])('arguments %s from %s', (sampled, echoed) => {
     const answer = said({ tool_calls: [call(sampled)] })
@@ -51,6 +52,12 @@ describe('put back exactly', () => {
     expect(restore([answer], { role: 'assistant', content, tool_calls: [call('{"a":1}')] })).toEqual(answer)
   })
 
+  it('with the name that the client gave it', () => {
+    const answer = said({ content: 'T', reasoning_content: 'R' })
+    expect(restore([answer], { role: 'assistant', content: 'T', name: 'ann' })).toEqual({ ...answer, name: 'ann' })
+    expect(restore([answer], { role: 'assistant', content: 'T' })).not.toHaveProperty('name')
+  })
+
   it('texts in parts', () => {
     const answer = said({ content: 'ab' })
     const content = [
@@ -66,6 +73,17 @@ describe('left as the client wrote it', () => {
   it.each<{ given: string; echo: AssistantMessage }>([
     { given: 'another text', echo: { role: 'assistant', content: 'T ', tool_calls: [call('{"a": 1}')] } },
     { given: 'other arguments', echo: { role: 'assistant', content: 'T', tool_calls: [call('{"a":2}')] } },
+    {
+      given: 'an image beside its text',
+      echo: {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'T' },
+          { type: 'image_url', image_url: { url: 'data:x' } },
+        ],
+        tool_calls: [call('{"a": 1}')],
+      },
+    },
     { given: 'a call less', echo: { role: 'assistant', content: 'T' } },
     { given: 'other reasoning', echo: { role: 'assistant', content: 'T', reasoning_content: 'Q', tool_calls: [call('{"a": 1}')] } },
   ])('$given', ({ echo }) => {
@@ -109,8 +127,10 @@ describe('put back whatever the client made of the ids', () => {
     recall.remember('0', one, unchanged)
     recall.remember('1', two, unchanged)
     const echo = (id: string): AssistantMessage => ({ role: 'assistant', content: null, tool_calls: [call('{}', id)] })
+    const three = said({ tool_calls: [call('{  }', 'c3')] })
+    recall.remember('2', three, unchanged)
     expect(recall.restore([echo('c2'), echo('c1')]).messages).toEqual([two, one])
-    expect(recall.restore([echo(''), user, echo('')]).messages).toEqual([one, user, two])
+    expect(recall.restore([echo(''), user, echo(''), echo('')]).messages).toEqual([one, user, two, three])
   })
 })
 
@@ -120,6 +140,12 @@ describe('put back by the signature that came with it', () => {
   it('whatever was shown of the reasoning', () => {
     const echo: AssistantMessage = { role: 'assistant', content: 'ok', reasoning_content: 'a summary', origin: '1' }
     expect(restore([one, two], echo)).toEqual(two)
+  })
+
+  it('and not by the ids beside it', () => {
+    const [first, second] = [one, two].map((message, index) => ({ ...message, tool_calls: [call('{}', `c${index}`)] }))
+    const echo: AssistantMessage = { role: 'assistant', content: 'ok', tool_calls: [call('{}', 'c1')], origin: '0' }
+    expect(restore([first ?? one, second ?? two], echo)).toEqual(first)
   })
 
   it('but not when the text is another one; the signature itself is never sent on', () => {
@@ -178,7 +204,7 @@ describe('put back although the client cleaned its arguments', () => {
     ['white space at line ends', '{"a": "A  \\n\\tq \\t"}', '{"a":"A\\n\\tq"}'],
     ['a number told as text', '{"timeout": "30000"}', '{"timeout":30000}'],
     ['a boolean told as text', '{"replace_all": "true"}', '{"replace_all":true}'],
-    ['the change to its own folder', '{"command": "cd /work/x && ls -l"}', '{"command":"ls -l"}'],
+    ['the change to its own folder', '{"command": "cd /srv/x && ls -l"}', '{"command":"ls -l"}'],
     ['a list told as text', '{"edits": "[{\\"a\\": 1}]"}', '{"edits":[{"a":1}]}'],
   ])('%s', (_given, sampled, returned) => {
     expect(back(sampled, returned)).toBe(true)
@@ -195,9 +221,31 @@ describe('put back although the client cleaned its arguments', () => {
     ['a command cut elsewhere', '{"command": "rm x && ls"}', '{"command":"ls"}'],
     ['a command cut to nothing', '{"command": "cd /x && "}', '{"command":""}'],
     ['another list', '{"edits": "[1]"}', '{"edits":[2]}'],
+    ['no object any more', '{"a": "x"}', '["x"]'],
+    ['an object where there was none', '[]', '{"replace_all":false}'],
   ])('but not %s', (_given, sampled, returned) => {
     expect(back(sampled, returned)).toBe(false)
   })
+})
+
+it('forgets the oldest of thousands of answers, and no other', () => {
+  const recall = openRecall(newIds())
+  const answerOf = (index: number) =>
+    said({ content: `turn ${index}`, reasoning_content: `R${index}`, tool_calls: [call('{ }', `c${index}`)] })
+  const alike = (reasoning: string) => said({ content: 'alike', reasoning_content: reasoning })
+  recall.remember('old', alike('old'), unchanged)
+  for (let index = 0; index < 4_095; index += 1) recall.remember(`${index}`, answerOf(index), unchanged)
+  recall.remember('new', alike('new'), unchanged)
+  // By its words, its signature and the ids of its calls.
+  const echo = { role: 'assistant' as const, content: 'alike' }
+  expect(recall.restore([echo, { ...echo, origin: 'old' }]).messages).toEqual([alike('new'), alike('new')])
+  recall.remember('newer', said({ content: 'newer' }), unchanged)
+  const [first, second] = [0, 1].map(
+    (index): AssistantMessage => ({ ...answerOf(index), reasoning_content: ' ', tool_calls: [call('{}', `c${index}`)] }),
+  )
+  expect(recall.restore([first ?? echo, second ?? echo]).messages).toEqual([first, answerOf(1)])
+  // Its ids can be told again.
+  expect(recall.remember('again', answerOf(0), unchanged).tool_calls).toEqual([call('{ }', 'c0')])
 })
 
 it('takes the last piece of a reasoning for the whole of it', () => {

@@ -24,9 +24,16 @@ export function reading<T extends object>(read: () => T): Reading<T> {
   }
 }
 
+/** A refusal may quote what stands there, or the name of a field, and either may be all of a long body. */
+const MAX_CHARS = 400
+
 /** Leaves with a failure that says more than that a field is wrong. */
-export function refuseWith(reason: Failure): never {
-  throw new Refusal(reason)
+export function refuseWith({ message, param, ...rest }: Failure): never {
+  throw new Refusal({ ...rest, message: bounded(message), param: param === null ? null : bounded(param) })
+}
+
+function bounded(text: string): string {
+  return text.length > MAX_CHARS ? `${text.slice(0, MAX_CHARS)}…` : text
 }
 
 /** What was read, or the refusal goes on from here. */
@@ -39,12 +46,8 @@ export function refuseInTraining(place: string, tier: 'train' | 'eval'): void {
   if (tier === 'train') refuseWith(constrained(place))
 }
 
-/** A refusal may quote what stands there, and that may be all of a long body. */
-const MAX_PROBLEM_CHARS = 400
-
 export function refuse(param: string, problem: string): never {
-  const told = problem.length > MAX_PROBLEM_CHARS ? `${problem.slice(0, MAX_PROBLEM_CHARS)}…` : problem
-  return refuseWith(failure('invalid-request', `${param}: ${told}`, { param }))
+  return refuseWith(failure('invalid-request', `${param}: ${problem}`, { param }))
 }
 
 /** The value, or a refusal that names the place and what stands there. */

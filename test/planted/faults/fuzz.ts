@@ -106,8 +106,8 @@ export const FUZZ_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a refusal quotes all of a long body',
     file: 'src/proxy/dialects/reading.ts',
-    find: 'const MAX_PROBLEM_CHARS = 400',
-    replace: 'const MAX_PROBLEM_CHARS = 1e9',
+    find: 'const MAX_CHARS = 400',
+    replace: 'const MAX_CHARS = 1e9',
     suites: TOTALITY,
   },
   {

@@ -47,7 +47,7 @@ export function readParts(block: TypedBlock, place: string, diagnostics: Diagnos
     case 'tool_reference':
       return [textPart(`[tool_reference: ${text(block.tool_name, `${place}.tool_name`)}]`)]
     default:
-      return refuse(place, `a block of type ${JSON.stringify(block.type.slice(0, 64))} cannot be given to the model here`)
+      return refuse(place, `a block of type ${JSON.stringify(block.type)} cannot be given to the model here`)
   }
 }
 
@@ -90,5 +90,5 @@ function withHeading(heading: readonly string[], parts: readonly ContentPart[]):
 }
 
 function named(type: unknown): string {
-  return typeof type === 'string' ? JSON.stringify(type.slice(0, 64)) : 'a source without a type'
+  return typeof type === 'string' ? JSON.stringify(type) : 'a source without a type'
 }

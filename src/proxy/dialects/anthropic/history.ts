@@ -17,7 +17,6 @@ const SYSTEM_FIELDS = new Set(['role', 'content', 'output_config'])
 
 export function readMessages(system: unknown, messages: unknown, diagnostics: Diagnostic[]): readonly ChatMessage[] {
   const given = list(messages, 'messages')
-  if (given.length === 0) refuse('messages', 'must hold at least one message')
   const read = given.flatMap((message, index) => readMessage(message, `messages[${index}]`, diagnostics))
   if (read.length === 0) refuse('messages', 'hold nothing that can be given to the model')
   const joined = joinTurns(mergeLeadingSystem([...readSystem(system, 'system', diagnostics), ...read]))
@@ -43,7 +42,7 @@ function readMessage(value: unknown, place: string, diagnostics: Diagnostic[]): 
       if (typeof content === 'string') return [{ role, content }]
       return [readAssistant(list(content, `${place}.content`), `${place}.content`, diagnostics)]
     default:
-      return refuse(`${place}.role`, `expected user, assistant or system, got ${JSON.stringify(role)?.slice(0, 64) ?? 'nothing'}`)
+      return refuse(`${place}.role`, `expected user, assistant or system, got ${JSON.stringify(role) ?? 'nothing'}`)
   }
 }
 
@@ -73,7 +72,7 @@ function readUser(blocks: readonly unknown[], place: string, diagnostics: Diagno
         content: block.is_error === true ? `[Tool Error] ${words}` : words,
       })
     } else if (isServerBlock(block)) {
-      note('block-dropped', `${here}: ${block.type.slice(0, 64)}`, diagnostics)
+      note('block-dropped', `${here}: ${block.type}`, diagnostics)
     } else {
       own.push(...readParts(block, here, diagnostics))
     }
@@ -125,9 +124,8 @@ function readAssistant(blocks: readonly unknown[], place: string, diagnostics: D
         else texts.push(text(block.content, `${here}.content`, true))
         break
       default:
-        if (!isServerBlock(block))
-          refuse(here, `a block of type ${JSON.stringify(block.type.slice(0, 64))} cannot stand in an assistant message`)
-        note('block-dropped', `${here}: ${block.type.slice(0, 64)}`, diagnostics)
+        if (!isServerBlock(block)) refuse(here, `a block of type ${JSON.stringify(block.type)} cannot stand in an assistant message`)
+        note('block-dropped', `${here}: ${block.type}`, diagnostics)
     }
   }
   return assistantMessage({ reasoning: joinLines(thoughts), content: joinLines(texts), calls, origin })
@@ -197,7 +195,7 @@ function placeResults(messages: readonly ChatMessage[], diagnostics: Diagnostic[
   let next = 0
   for (const message of messages) {
     if (message.role === 'tool' && called.has(message.tool_call_id)) {
-      if (next < placed.length) note('order-approximated', `the result of ${message.tool_call_id.slice(0, 64)}`, diagnostics)
+      if (next < placed.length) note('order-approximated', `the result of ${message.tool_call_id}`, diagnostics)
       placed.splice(next, 0, message)
       next += 1
       continue

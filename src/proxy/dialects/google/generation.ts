@@ -92,7 +92,7 @@ function readResponseFormat(config: Fields, tier: 'train' | 'eval'): JsonObject 
   const type = mimeType === null ? null : text(mimeType.value, mimeType.place, true).toLowerCase()
   const isPlain = type === null || type === '' || type === 'text/plain'
   if (mimeType !== null && !isPlain && type !== 'application/json') {
-    refuse(mimeType.place, `expected "text/plain" or "application/json", got ${JSON.stringify(type.slice(0, 64))}`)
+    refuse(mimeType.place, `expected "text/plain" or "application/json", got ${JSON.stringify(type)}`)
   }
   const asked = schema ?? (isPlain ? null : mimeType)
   if (asked === null) return {}

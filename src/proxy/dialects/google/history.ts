@@ -81,7 +81,7 @@ function readRole(content: Fields): Content['role'] {
     case 'tool':
       return 'user'
     default:
-      return refuse(placeOf(content, 'role'), `expected user, model or system, got ${JSON.stringify(role.slice(0, 64))}`)
+      return refuse(placeOf(content, 'role'), `expected user, model or system, got ${JSON.stringify(role)}`)
   }
 }
 

@@ -24,8 +24,5 @@ const IMAGE_NAME = /\.(?:png|jpe?g|webp|gif|bmp|heic|heif)(?:[?#]|$)/i
 function imageType(data: Fields): string {
   const type = textAt(data, 'mimeType')
   if (type?.startsWith('image/') === true) return type
-  return refuse(
-    placeOf(data, 'mimeType'),
-    `only images can be served, got ${type === null ? 'nothing' : JSON.stringify(type.slice(0, 64))}`,
-  )
+  return refuse(placeOf(data, 'mimeType'), `only images can be served, got ${type === null ? 'nothing' : JSON.stringify(type)}`)
 }

@@ -16,9 +16,9 @@ export type Pairing = {
   unpaired(): string | null
 }
 
-/** A call with its result, which may come in pieces. */
+/** The result of a call, which may come in pieces. */
 type Answered = {
-  readonly call: ToolCall
+  readonly id: string
   readonly first: string
   readonly texts: string[]
   readonly images: ContentPart[]
@@ -32,10 +32,10 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
   let unpaired: string | null = null
 
   /** Counted under an id of its own; a generation is refused. */
-  function orphan({ place, id, name }: Result): ToolCall {
+  function orphan({ place, id }: Result): string {
     orphans += 1
     unpaired ??= place
-    return { id: id ?? `result_${orphans}`, type: 'function', function: { name: name ?? '', arguments: '{}' } }
+    return id ?? `result_${orphans}`
   }
 
   return {
@@ -63,16 +63,16 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
           again.texts.push(result.text)
           again.images.push(...result.images)
         } else {
-          const call = awaited ?? named ?? orphan(result)
-          open.close(call)
-          const one: Answered = { call, first: told, texts: [result.text], images: [...result.images] }
+          const call = awaited ?? named
+          if (call !== null) open.close(call)
+          const one: Answered = { id: call?.id ?? orphan(result), first: told, texts: [result.text], images: [...result.images] }
           answered.push(one)
-          if (!byId.has(call.id)) byId.set(call.id, one)
+          byId.set(one.id, one)
           byKey.set(key, one)
         }
       }
-      for (const { call } of answered) earlier.add(call.id)
-      return answered.map(({ call, texts, images }) => ({ id: call.id, text: texts.join('\n'), images }))
+      for (const { id } of answered) earlier.add(id)
+      return answered.map(({ id, texts, images }) => ({ id, text: texts.join('\n'), images }))
     },
     unpaired: () => unpaired,
   }

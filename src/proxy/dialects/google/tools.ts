@@ -16,7 +16,7 @@ export function readTools(request: Fields, diagnostics: Diagnostic[]): readonly 
   for (const [index, entry] of listAt(request, 'tools').entries()) {
     const fields = fieldsOf(entry, `${placeOf(request, 'tools')}[${index}]`)
     for (const [name, { place }] of fields.members) {
-      if (name !== 'functionDeclarations') note('tool-dropped', `${place.slice(0, 128)}: no engine here runs it`, diagnostics)
+      if (name !== 'functionDeclarations') note('tool-dropped', `${place}: no engine here runs it`, diagnostics)
     }
     for (const [position, declaration] of listAt(fields, 'functionDeclarations').entries()) {
       const declared = fieldsOf(declaration, `${placeOf(fields, 'functionDeclarations')}[${position}]`)

@@ -191,6 +191,6 @@ function foundNames(tools: unknown): string {
 
 function refuseReference(item: JsonObject, place: string): never {
   const param = `${place}.id`
-  const named = typeof item.id === 'string' ? JSON.stringify(item.id.slice(0, 64)) : describe(item.id)
+  const named = typeof item.id === 'string' ? JSON.stringify(item.id) : describe(item.id)
   refuseWith(failure('previous-response-unknown', `${param}: items are not stored here, and ${named} cannot be looked up`, { param }))
 }

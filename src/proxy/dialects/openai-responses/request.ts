@@ -89,7 +89,7 @@ function readPrevious(value: unknown): string | null {
   const id = text(value, param)
   const call = callOfResponse(id)
   if (call !== null) return call
-  return refuseWith(failure('previous-response-unknown', `${param}: no response has the id ${JSON.stringify(id.slice(0, 64))}`, { param }))
+  return refuseWith(failure('previous-response-unknown', `${param}: no response has the id ${JSON.stringify(id)}`, { param }))
 }
 
 function readInput(input: unknown, diagnostics: Diagnostic[]): readonly Piece[] {
