@@ -49,8 +49,9 @@ describe('parameters', () => {
       response_format: { type: 'json_schema', json_schema: { name: 'output', schema: { type: 'object' } } },
     })
     const failure = refused(body, 'train')
-    expect(failure).toMatchObject({ code: 'constrained-decoding', status: 400 })
-    expect(failure.message.startsWith(name)).toBe(true)
+    const param = name === 'output_format' ? name : 'output_config.format'
+    expect(failure).toMatchObject({ code: 'constrained-decoding', status: 400, param })
+    expect(failure.message.startsWith(`${param} `)).toBe(true)
   })
 
   it('that mean nothing here are dropped without a word, unknown ones with a note', () => {

@@ -395,6 +395,10 @@ describe('refused in the terms of the caller', () => {
     { body: { contents: [{ parts: [{ inlineData: { mimeType: 'image/png' } }] }] }, param: 'contents[0].parts[0].inlineData.data' },
     { body: { contents: [{ parts: [{ fileData: { fileUri: 'https://a/b.mp4' } }] }] }, param: 'contents[0].parts[0].fileData.mimeType' },
     {
+      body: { contents: [{ parts: [{ fileData: { mimeType: 'application/pdf', fileUri: 'https://a/b.png' } }] }] },
+      param: 'contents[0].parts[0].fileData.mimeType',
+    },
+    {
       body: { contents: [{ parts: [{ fileData: { mimeType: 'video/mp4', fileUri: 'https://a/b' } }] }] },
       param: 'contents[0].parts[0].fileData.mimeType',
     },

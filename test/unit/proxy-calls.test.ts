@@ -230,7 +230,7 @@ it.each([
 })
 
 describe('a stream', () => {
-  it('commits after five seconds and beats every ten until the answer', async () => {
+  it('ST-01: commits after five seconds and beats every ten until the answer', async () => {
     const proxy = openProxy()
     const sink = await proxy.chat(proxy.openDoor(), STREAM)
     await proxy.world.advance(4_999)
@@ -276,7 +276,7 @@ describe('a stream', () => {
     expect(sink.text()).not.toContain('[DONE]')
   })
 
-  it('waits for a slow reader and sends each frame once', async () => {
+  it('ST-08: waits for a slow reader and sends each frame once', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()
     const sink = await proxy.chat(door, STREAM)
@@ -297,7 +297,7 @@ describe('a stream', () => {
     expect(sink.isEnded()).toBe(true)
   })
 
-  it('stops pouring when the reader goes, keeps the capture and says partial', async () => {
+  it('ST-08: stops pouring when the reader goes, keeps the capture and says partial', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()
     const sink = await proxy.chat(door, STREAM)
@@ -313,7 +313,7 @@ describe('a stream', () => {
     expect(proxy.records.map(({ delivery }) => delivery)).toEqual(['yes', 'partial'])
   })
 
-  it('does not beat to a client that does not read', async () => {
+  it('ST-08: does not beat to a client that does not read', async () => {
     const proxy = openProxy()
     const sink = await proxy.chat(proxy.openDoor(), STREAM)
     sink.block()
@@ -408,7 +408,7 @@ describe('what the engine does wrong', () => {
     expect([proxy.generations.length, sink.status()]).toEqual([2, 400])
   })
 
-  it.each(['abort', null, 'surprise'])('finish reason %s is generated again, never answered', async (finish) => {
+  it.each(['abort', null, 'surprise'])('CP-02: finish reason %s is generated again, never answered', async (finish) => {
     const proxy = openProxy()
     const door = proxy.openDoor()
     const sink = await proxy.chat(door)

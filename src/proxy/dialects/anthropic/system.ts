@@ -26,7 +26,7 @@ function readSystemBlocks(blocks: readonly unknown[], place: string, diagnostics
       return []
     }
     return readParts(block, here, diagnostics).flatMap((part) => {
-      if (part.type !== 'text' || typeof part.text !== 'string') return [part]
+      if (typeof part.text !== 'string') return [part]
       const words = withoutBilling(part.text)
       return words === '' ? [] : [{ ...part, text: words }]
     })
