@@ -26,7 +26,7 @@ export type ReconstructionStats = {
 export type Untrained = { readonly call_id: string; readonly reason: string; readonly tokens: number; readonly emitted: boolean }
 
 /** What the model boundary dropped, moved or put back, by code: in how many calls, and what it said first. */
-export type Noted = { readonly code: string; readonly calls: number; readonly first: { readonly call_id: string; readonly detail: string } }
+type Noted = { readonly code: string; readonly calls: number; readonly first: { readonly call_id: string; readonly detail: string } }
 
 export type Summary = {
   readonly reconstruction_stats: ReconstructionStats
