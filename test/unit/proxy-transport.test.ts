@@ -76,6 +76,16 @@ describe('an engine', () => {
     await connection.close()
   })
 
+  it('that speaks no TLS says so on one line', async () => {
+    const url = await serve(() => {})
+    const connection = undiciTransport(url.replace('http:', 'https:'), 1_000)
+    expect(await connection.send(POST, never())).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/^ERR_SSL_WRONG_VERSION_NUMBER: .*\S$/),
+    })
+    await connection.close()
+  })
+
   it('sees its connection closed when our signal aborts, before and during the body', async () => {
     for (const begins of [false, true]) {
       const abort = new AbortController()

@@ -90,6 +90,7 @@ function codeOf(error: unknown): string {
 
 function explain(error: unknown): string {
   const code = codeOf(error)
-  const message = error instanceof Error ? error.message : String(error)
+  // OpenSSL ends its messages with a line break; a log and a list have one line for each.
+  const message = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ').trim()
   return code === '' || message.includes(code) ? message : `${code}: ${message}`
 }
