@@ -1,10 +1,11 @@
 // The answers of one session, put back byte for byte when a client returns them in its own spelling.
 import type { Diagnostic } from '../contract/call.ts'
 import type { AnswerMessage, AssistantMessage, ChatMessage, Tool, ToolCall } from './chat.ts'
+import { charsIn, type Effort, openEffort } from './effort.ts'
 import { canonicalText } from './json.ts'
 import { note } from './notes.ts'
-import { isRewordedCall } from './rewording.ts'
-import { difference, fingerprint, isSameCall, isSameReasoning, isSpellingOf } from './spelling.ts'
+import { isRewordedCall, type ToolsByName, toolsByName } from './rewording.ts'
+import { difference, fingerprint, isSameCall, isSpellingOf } from './spelling.ts'
 
 type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostics: readonly Diagnostic[] }
 
@@ -28,7 +29,13 @@ type Answer = {
   /** By call of the message, what a client that changed nothing gives back. */
   readonly echoes: ReadonlyMap<ToolCall, ToolCall>
   readonly key: string
+  /** Its reasoning, as clients trim it. */
+  readonly thought: string
+  readonly chars: number
 }
+
+/** Answers that clients return in the same words. */
+type Alike = { answers: readonly Answer[]; readonly byThought: Map<string, readonly Answer[]> }
 
 /** A conversation that is being restored. */
 type Restoring = {
@@ -38,6 +45,7 @@ type Restoring = {
   readonly seen: Map<string, number>
   readonly same: SameCallOf
   readonly reworded: SameCallOf
+  readonly effort: Effort
   readonly diagnostics: Diagnostic[]
 }
 
@@ -55,7 +63,7 @@ const TELLABLE_ID = /^[A-Za-z0-9_-]{1,64}$/
 export function openRecall(newId: () => string): Recall {
   const answers = new Map<string, Answer>()
   /** By what a client can be expected to return, oldest first. */
-  const alike = new Map<string, readonly Answer[]>()
+  const alike = new Map<string, Alike>()
   const told = new Map<string, ToldCall>()
 
   function tell(id: string): string {
@@ -68,9 +76,13 @@ export function openRecall(newId: () => string): Recall {
       if (answers.size <= MAX_ANSWERS) return
       answers.delete(call)
       for (const id of answer.toldIds) told.delete(id)
-      const left = (alike.get(answer.key) ?? []).filter((other) => other !== answer)
-      if (left.length === 0) alike.delete(answer.key)
-      else alike.set(answer.key, left)
+      const same = alike.get(answer.key)
+      if (same === undefined) continue
+      same.answers = same.answers.filter((other) => other !== answer)
+      const left = same.answers.filter(({ thought }) => thought === answer.thought)
+      if (left.length === 0) same.byThought.delete(answer.thought)
+      else same.byThought.set(answer.thought, left)
+      if (same.answers.length === 0) alike.delete(answer.key)
     }
   }
 
@@ -82,21 +94,28 @@ export function openRecall(newId: () => string): Recall {
   }
 
   /** The answers that it may be by its words, the likeliest first. */
-  function spelt(message: AssistantMessage, key: string, seen: ReadonlyMap<string, number>): readonly Answer[] {
-    const same = alike.get(key) ?? []
-    const thought = byReasoning(same, message.reasoning_content)
+  function spelt(message: AssistantMessage, key: string, { seen, effort }: Restoring): readonly Answer[] {
+    const known = alike.get(key)
+    if (known === undefined) return []
+    const same = known.answers
+    const thought = byReasoning(known, message.reasoning_content, effort)
     // Nothing but the words: answers that say the same come back in the order in which they were given.
     const inOrder = message.reasoning_content === undefined ? (same[seen.get(key) ?? 0] ?? same.at(-1)) : undefined
     return [thought, inOrder, ...same.slice(0, 1)].filter((answer) => answer !== undefined)
   }
 
   function restoreTurn(message: AssistantMessage, place: string, restoring: Restoring): AssistantMessage {
-    const { ids, seen, same, reworded, diagnostics } = restoring
+    const { ids, seen, same, reworded, effort, diagnostics } = restoring
     const key = fingerprint(message)
     const known = claimed(message)
-    const possible = spelt(message, key, seen)
+    const possible = spelt(message, key, restoring)
     seen.set(key, (seen.get(key) ?? 0) + 1)
     const { origin: _origin, ...own } = message
+    const ownChars = charsIn(message)
+    if (![...known, ...possible].every(({ chars }) => effort.spend(chars + ownChars))) {
+      note('history-unread', place, diagnostics)
+      return own
+    }
     // Only of an answer that is known to be this one may it be said what the client made of it.
     const answer =
       known.find((each) => isSpellingOf(message, each.message, reworded(each))) ??
@@ -115,13 +134,14 @@ export function openRecall(newId: () => string): Recall {
   }
 
   /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
-  function withOwnCalls(message: AssistantMessage, { ids, reworded }: Restoring): AssistantMessage {
+  function withOwnCalls(message: AssistantMessage, { ids, reworded, effort }: Restoring): AssistantMessage {
     if (message.tool_calls === undefined) return message
     const calls = message.tool_calls.map((call) => {
       const known = told.get(call.id)
       if (known === undefined) return call
       ids.set(call.id, known.call.id)
-      return reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
+      const isRead = effort.spend(known.call.function.arguments.length + call.function.arguments.length)
+      return isRead && reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
     })
     return { ...message, tool_calls: calls }
   }
@@ -132,14 +152,18 @@ export function openRecall(newId: () => string): Recall {
       const echoes = new Map(calls.map((each) => [each, echo(each)]))
       const key = fingerprint({ ...message, tool_calls: [...echoes.values()] })
       const toldIds: string[] = []
-      const answer: Answer = { message, toldIds, echoes, key }
+      const thought = (message.reasoning_content ?? '').trim()
+      const answer: Answer = { message, toldIds, echoes, key, thought, chars: charsIn(message) }
       for (const each of calls) {
         const id = tell(each.id)
         toldIds.push(id)
         told.set(id, { answer, call: each })
       }
       answers.set(call, answer)
-      alike.set(key, [...(alike.get(key) ?? []), answer])
+      const same = alike.get(key) ?? { answers: [], byThought: new Map() }
+      same.answers = [...same.answers, answer]
+      same.byThought.set(thought, [...(same.byThought.get(thought) ?? []), answer])
+      alike.set(key, same)
       forget()
       return calls.length === 0
         ? message
@@ -149,7 +173,14 @@ export function openRecall(newId: () => string): Recall {
     restore(messages, tools) {
       const diagnostics: Diagnostic[] = []
       const ids = new Map<string, string>()
-      const restoring: Restoring = { ids, seen: new Map(), same: sameCall(null), reworded: sameCall(tools ?? []), diagnostics }
+      const restoring: Restoring = {
+        ids,
+        seen: new Map(),
+        same: sameCall(null),
+        reworded: sameCall(toolsByName(tools ?? [])),
+        effort: openEffort(),
+        diagnostics,
+      }
 
       const restored = messages.map((message, index): ChatMessage => {
         if (message.role === 'tool') {
@@ -164,7 +195,7 @@ export function openRecall(newId: () => string): Recall {
 }
 
 /** Whether a call of the answer came back unchanged; with `tools`, also whether an agent cleaned it up. */
-function sameCall(tools: readonly Tool[] | null): SameCallOf {
+function sameCall(tools: ToolsByName | null): SameCallOf {
   return ({ echoes }) =>
     (given, returned) =>
       isSameCall(given, returned) ||
@@ -172,10 +203,10 @@ function sameCall(tools: readonly Tool[] | null): SameCallOf {
       (tools !== null && isRewordedCall(given, returned, tools))
 }
 
-function byReasoning(alike: readonly Answer[], reasoning: string | undefined): Answer | undefined {
+function byReasoning({ answers, byThought }: Alike, reasoning: string | undefined, effort: Effort): Answer | undefined {
   if (reasoning === undefined) return undefined
-  return (
-    alike.find(({ message }) => message.reasoning_content === reasoning) ??
-    alike.find(({ message }) => isSameReasoning(message.reasoning_content, reasoning))
-  )
+  const thought = reasoning.trim()
+  const trimmed = byThought.get(thought)
+  if (trimmed === undefined) return answers.find((answer) => effort.spend(answer.chars) && answer.thought.endsWith(thought))
+  return (effort.spend(trimmed.length) ? trimmed.find(({ message }) => message.reasoning_content === reasoning) : undefined) ?? trimmed[0]
 }

@@ -3,16 +3,23 @@ import type { Tool, ToolCall } from './chat.ts'
 import { canonicalText, isObject, type JsonObject, parseJsonText } from './json.ts'
 import { argumentsValue } from './spelling.ts'
 
+export type ToolsByName = ReadonlyMap<string, Tool>
+
+/** The first of a name holds. */
+export function toolsByName(tools: readonly Tool[]): ToolsByName {
+  return new Map(tools.map((tool) => [tool.function.name, tool] as const).reverse())
+}
+
 /**
  * True when `returned` is what a CLI makes of `given` on its own: defaults of the tool's schema filled in, values coerced to the schema's
  * types, JSON told as text parsed, white space at line ends and a leading `cd` of a command cut. Ask only for calls that are known to be
  * the same one. Measured on Claude Code 2.1.332 (all but the parsed text) and pi 0.73.1 (the parsed text).
  */
-export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: readonly Tool[]): boolean {
+export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: ToolsByName): boolean {
   if (given.function.name !== returned.function.name) return false
   const [was, is] = [argumentsValue(given), argumentsValue(returned)]
   if (!isObject(was) || !isObject(is)) return false
-  const properties = propertiesOf(tools.find((tool) => tool.function.name === given.function.name))
+  const properties = propertiesOf(tools.get(given.function.name))
   const isKept = Object.entries(was).every(([name, value]) => Object.hasOwn(is, name) && isRewordedValue(value, is[name]))
   return isKept && Object.entries(is).every(([name, value]) => Object.hasOwn(was, name) || isDefault(value, properties[name]))
 }

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { readAnswerText } from '../../src/proxy/answer-text/answer-text.ts'
 import { argumentJson } from '../../src/proxy/answer-text/argument.ts'
-import type { AnswerMessage } from '../../src/proxy/chat.ts'
+import type { AnswerMessage, AssistantMessage } from '../../src/proxy/chat.ts'
 import { anthropic } from '../../src/proxy/dialects/anthropic/dialect.ts'
 import type { Dialect } from '../../src/proxy/dialects/dialect.ts'
 import { google } from '../../src/proxy/dialects/google/dialect.ts'
@@ -183,6 +183,55 @@ describe('what came back is known in time', () => {
       const returned = given.map((message) => ({ ...said('{"a":1}', ''), reasoning_content: `${message.reasoning_content ?? ''} ` }))
       expect(recall.restore(returned).messages).toEqual(given)
     })
+  })
+
+  const tool = (index: number) => ({ type: 'function' as const, function: { name: `f${index}` } })
+  const told = { id: 'told', type: 'function' as const, function: { name: 'f', arguments: '{"a": "b"}' } }
+  const silent: AnswerMessage = { role: 'assistant', content: null }
+
+  it.each<{ given: string; answer: AnswerMessage; returned: readonly AssistantMessage[]; tools: number }>([
+    {
+      given: 'a short answer that stands for a long thought, thirty thousand times',
+      answer: { ...silent, content: '', reasoning_content: 'R'.repeat(500_000) },
+      returned: many(30_000, () => ({ role: 'assistant', content: '' })),
+      tools: 0,
+    },
+    {
+      given: 'one call in thirty thousand messages, beside as many tools',
+      answer: { ...silent, tool_calls: [told] },
+      returned: many(30_000, () => ({ ...silent, tool_calls: [{ ...told, function: { name: 'f', arguments: '{}' } }] })),
+      tools: 30_000,
+    },
+    {
+      given: 'one call thirty thousand times in one message, beside as many tools',
+      answer: { ...silent, tool_calls: [told] },
+      returned: [{ ...silent, tool_calls: many(30_000, () => ({ ...told, function: { name: 'f', arguments: '{}' } })) }],
+      tools: 30_000,
+    },
+    {
+      given: 'a call of long arguments, thirty thousand times without them',
+      answer: { ...silent, tool_calls: [{ ...told, function: { name: 'f', arguments: JSON.stringify({ a: 'A'.repeat(500_000) }) } }] },
+      returned: many(30_000, () => ({ ...silent, tool_calls: [{ ...told, function: { name: 'f', arguments: '{}' } }] })),
+      tools: 0,
+    },
+    {
+      given: 'a call of long arguments, thirty thousand times in one message',
+      answer: { ...silent, tool_calls: [{ ...told, function: { name: 'f', arguments: JSON.stringify({ a: 'A'.repeat(500_000) }) } }] },
+      returned: [{ ...silent, tool_calls: many(30_000, () => ({ ...told, function: { name: 'f', arguments: '{}' } })) }],
+      tools: 0,
+    },
+    {
+      given: 'a thought of white space, thirty thousand times another one',
+      answer: { ...silent, content: 'T', reasoning_content: `${' '.repeat(500_000)}x` },
+      returned: many(30_000, () => ({ role: 'assistant', content: 'T', reasoning_content: 'y' })),
+      tools: 0,
+    },
+  ])('$given', ({ answer, returned, tools }) => {
+    const recall = openRecall(() => 'id_0')
+    recall.remember('0', answer, (each) => each)
+    const restored = inTime(() => recall.restore(returned, many(tools, tool)))
+    expect(restored.messages).toHaveLength(returned.length)
+    expect(inTime(() => restored.messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0))).toBeLessThan(2 ** 28)
   })
 
   it('with arguments of white space that differ in their last character', () => {

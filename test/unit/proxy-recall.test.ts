@@ -153,6 +153,18 @@ describe('put back by the signature that came with it', () => {
   })
 })
 
+describe('put back by its reasoning, when several answers say the same', () => {
+  it.each([
+    ['as it was', ' A\n', 0],
+    ['as another one was', 'A', 1],
+    ['trimmed otherwise', '\nA', 0],
+    ['in its last piece', 'piece', 2],
+  ])('%s', (_given, reasoning, position) => {
+    const answers = [' A\n', 'A', 'B and a last piece', 'C'].map((each) => said({ content: 'ok', reasoning_content: each }))
+    expect(restore(answers, { role: 'assistant', content: 'ok', reasoning_content: reasoning })).toEqual(answers[position])
+  })
+})
+
 describe('put back although a dialect could not carry it', () => {
   it.each([
     ['TI-04 a freeform call in an object', '{"input": "*** Begin Patch\\n"}'],

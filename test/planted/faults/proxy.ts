@@ -224,7 +224,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unchanged calls of a changed answer are sent in the client’s spelling',
     file: 'src/proxy/recall.ts',
-    find: 'return reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }',
+    find: 'return isRead && reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }',
     replace: 'return { ...call, id: known.call.id }',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
@@ -304,5 +304,33 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     find: '    while (work.size > 0) await Promise.all(work)\n',
     replace: '',
     suites: ['test/unit/proxy-turns.test.ts'],
+  },
+  {
+    name: 'one session may take all the memory for requests',
+    file: 'src/proxy/request-memory.ts',
+    find: 'share.bytes + bytes > limits.bytesPerSession || ',
+    replace: '',
+    suites: ['test/unit/proxy-request-memory.test.ts'],
+  },
+  {
+    name: 'a turn without a client counts as nothing',
+    file: 'src/proxy/open-boundary.ts',
+    find: 'recorded = turn.outcome',
+    replace: 'recorded = Promise.resolve()',
+    suites: ['test/unit/proxy-request-memory.test.ts'],
+  },
+  {
+    name: 'a refused request keeps its room',
+    file: 'src/proxy/open-boundary.ts',
+    find: 'void recorded.then(() => hold.release())',
+    replace: 'void recorded.then((outcome) => outcome === undefined || hold.release())',
+    suites: ['test/unit/proxy-request-memory.test.ts'],
+  },
+  {
+    name: 'an answer is compared with a message as often as the client likes',
+    file: 'src/proxy/effort.ts',
+    find: 'return left >= 0',
+    replace: 'return true',
+    suites: ['test/unit/proxy-long-input.test.ts'],
   },
 ]
