@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { readAnswerText } from '../../src/proxy/answer-text/answer-text.ts'
 import { argumentJson } from '../../src/proxy/answer-text/argument.ts'
-import type { AnswerMessage, AssistantMessage } from '../../src/proxy/chat.ts'
+import type { AnswerMessage, AssistantMessage, ChatMessage } from '../../src/proxy/chat.ts'
 import { anthropic } from '../../src/proxy/dialects/anthropic/dialect.ts'
 import type { Dialect } from '../../src/proxy/dialects/dialect.ts'
 import { google } from '../../src/proxy/dialects/google/dialect.ts'
@@ -10,6 +10,7 @@ import { openaiChat } from '../../src/proxy/dialects/openai-chat/dialect.ts'
 import { openaiResponses } from '../../src/proxy/dialects/openai-responses/dialect.ts'
 import { parseEngineJson } from '../../src/proxy/engines/engine-json.ts'
 import type { JsonObject } from '../../src/proxy/json.ts'
+import { foldSystemMessages } from '../../src/proxy/profiles/system-fold.ts'
 import { openRecall } from '../../src/proxy/recall.ts'
 
 /** Each takes well under a second; a busy machine is no reason to fail. */
@@ -163,6 +164,65 @@ describe.each(Object.entries(WRITERS))('%s reads in time', (_name, { dialect, se
 
   it('a field with a name that never ends', () => {
     expect(inTime(() => read({ ...saying('q'), ['_'.repeat(2_000_000)]: 1 })).messages).not.toHaveLength(0)
+  })
+})
+
+const CALLING = { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] }
+const RESULT = { type: 'tool_result', tool_use_id: 'a', content: 'ok' }
+const PIXEL = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }
+const WORD = { type: 'text', text: 'w' }
+
+describe('one message of very many parts is read', () => {
+  it.each<{ given: string; dialect: Dialect; body: JsonObject; messages: number }>([
+    {
+      given: 'a document of blocks',
+      dialect: anthropic,
+      body: {
+        messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'content', content: many(200_000, () => WORD) } }] }],
+      },
+      messages: 1,
+    },
+    {
+      given: 'a result of images',
+      dialect: anthropic,
+      body: { messages: [USER, CALLING, { role: 'user', content: [{ ...RESULT, content: many(200_000, () => PIXEL) }] }] },
+      messages: 4,
+    },
+    {
+      given: 'results that come late, and again',
+      dialect: anthropic,
+      body: { messages: [USER, CALLING, ...many(100_000, () => ({ role: 'user', content: [RESULT, WORD] }))] },
+      messages: 200_002,
+    },
+    {
+      given: 'contents of one turn',
+      dialect: google,
+      body: { contents: many(200_000, () => ({ role: 'user', parts: [{ text: 'w' }] })) },
+      messages: 200_000,
+    },
+    {
+      given: 'a long tool that is declared again and again',
+      dialect: openaiResponses,
+      body: {
+        input: 'q',
+        tools: [
+          { type: 'function', name: 'f', parameters: { d: 'D'.repeat(2_000_000) } },
+          ...many(50_000, () => ({ type: 'function', name: 'f', parameters: {} })),
+        ],
+      },
+      messages: 1,
+    },
+  ])('$given', ({ dialect, body, messages }) => {
+    const url = { model: null, form: null }
+    const read = inTime(() => dialect.read({ model: 'm', ...body }, { tier: 'train', pins: {}, url }))
+    expect(read.ok ? read.call.request.messages : read.failure).toHaveLength(messages)
+  })
+
+  it('system messages behind one that is in parts', () => {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+    const late = many(50_000, (): ChatMessage => ({ role: 'system', content: 'S' }))
+    const { messages, folded } = inTime(() => foldSystemMessages([{ role: 'user', content: [image] }, ...late]))
+    expect([messages.length, folded, messages[0]?.content]).toEqual([1, 50_000, expect.objectContaining({ length: 100_001 })])
   })
 })
 

@@ -15,7 +15,7 @@ export function foldSystemMessages(messages: readonly ChatMessage[]): {
   readonly folded: number
 } {
   const merged = mergeLeadingSystem(messages)
-  const folded: ChatMessage[] = []
+  const folded: Growing[] = []
   /** Those that wait for the results of a call. */
   let held: Content[] = []
   let count = 0
@@ -37,19 +37,27 @@ export function foldSystemMessages(messages: readonly ChatMessage[]): {
       pending = 0
       settle()
     }
-    folded.push(message)
+    folded.push({ message, added: [] })
     if (message.role === 'assistant') pending = message.tool_calls?.length ?? 0
     if (pending === 0) settle()
   }
   settle()
-  return count === 0 ? { messages, folded: 0 } : { messages: folded, folded: count }
+  return count === 0 ? { messages, folded: 0 } : { messages: folded.map(grown), folded: count }
 }
 
-function append(messages: ChatMessage[], content: Content): void {
+/** A message, and what is appended to it. */
+type Growing = { readonly message: ChatMessage; readonly added: Content[] }
+
+function append(messages: Growing[], content: Content): void {
   const last = messages.at(-1)
   const told = marked(content)
-  if (last?.role === 'user' || last?.role === 'tool') messages[messages.length - 1] = { ...last, content: joined(last.content, told) }
-  else messages.push({ role: 'user', content: told })
+  if (last?.message.role === 'user' || last?.message.role === 'tool') last.added.push(told)
+  else messages.push({ message: { role: 'user', content: told }, added: [] })
+}
+
+function grown({ message, added }: Growing): ChatMessage {
+  if (added.length === 0 || (message.role !== 'user' && message.role !== 'tool')) return message
+  return { ...message, content: joined([message.content, ...added]) }
 }
 
 /** Marked, so that the model can tell it from what the user or the tool said. */
@@ -59,9 +67,17 @@ function marked(content: Content): Content {
   return [{ type: 'text', text: open }, ...content, { type: 'text', text: close }]
 }
 
-function joined(first: Content, second: Content): Content {
-  const gap = '\n\n'
-  if (typeof first === 'string' && typeof second === 'string') return first + gap + second
-  const parts = (content: Content): readonly ContentPart[] => (typeof content === 'string' ? [{ type: 'text', text: content }] : content)
-  return [...parts(first), { type: 'text', text: gap }, ...parts(second)]
+const GAP = '\n\n'
+
+/** Texts become one text up to the first that is in parts. */
+function joined(contents: readonly Content[]): Content {
+  const start = contents.findIndex((content) => typeof content !== 'string')
+  const texts = start === -1 ? contents : contents.slice(0, start)
+  const text = texts.join(GAP)
+  if (start === -1) return text
+  const told = [...(start === 0 ? [] : [text]), ...contents.slice(start)]
+  return told.flatMap((content, index) => {
+    const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+    return index === 0 ? parts : [{ type: 'text', text: GAP }, ...parts]
+  })
 }

@@ -65,7 +65,7 @@ function readUser(blocks: readonly unknown[], place: string, diagnostics: Diagno
       noteDropped(block, RESULT_FIELDS, here, diagnostics)
       const parts = isAbsent(block.content) ? [] : readContent(block.content, `${here}.content`, diagnostics)
       const words = textOf(parts)
-      images.push(...parts.filter((part) => part.type !== 'text'))
+      for (const part of parts) if (part.type !== 'text') images.push(part)
       results.push({
         role: 'tool',
         tool_call_id: text(block.tool_use_id, `${here}.tool_use_id`),
@@ -74,7 +74,7 @@ function readUser(blocks: readonly unknown[], place: string, diagnostics: Diagno
     } else if (isServerBlock(block)) {
       note('block-dropped', `${here}: ${block.type}`, diagnostics)
     } else {
-      own.push(...readParts(block, here, diagnostics))
+      for (const part of readParts(block, here, diagnostics)) own.push(part)
     }
   }
   const parts = [...images, ...own]
@@ -191,20 +191,18 @@ function joined(turn: readonly AssistantMessage[]): AssistantMessage {
 function placeResults(messages: readonly ChatMessage[], diagnostics: Diagnostic[]): readonly ChatMessage[] {
   const placed: ChatMessage[] = []
   let called: ReadonlySet<string> = new Set()
-  /** Where the next result of the last calling message belongs. */
-  let next = 0
+  /** What belongs behind the results of the last calling message. */
+  let behind: ChatMessage[] = []
   for (const message of messages) {
     if (message.role === 'tool' && called.has(message.tool_call_id)) {
-      if (next < placed.length) note('order-approximated', `the result of ${message.tool_call_id}`, diagnostics)
-      placed.splice(next, 0, message)
-      next += 1
-      continue
-    }
-    placed.push(message)
-    if (message.role === 'assistant' && message.tool_calls !== undefined) {
+      if (behind.length > 0) note('order-approximated', `the result of ${message.tool_call_id}`, diagnostics)
+      placed.push(message)
+    } else if (message.role === 'assistant' && message.tool_calls !== undefined) {
+      for (const each of behind) placed.push(each)
+      behind = []
+      placed.push(message)
       called = new Set(message.tool_calls.map((call) => call.id))
-      next = placed.length
-    }
+    } else behind.push(message)
   }
-  return placed
+  return [...placed, ...behind]
 }

@@ -27,7 +27,7 @@ export function readContents(request: Fields, diagnostics: Diagnostic[]): Conten
   const messages: ChatMessage[] = []
   for (const turn of turnsOf(contents)) {
     if (turn[0]?.role !== 'model') {
-      messages.push(...readReply(turn, pairing, diagnostics))
+      for (const message of readReply(turn, pairing, diagnostics)) messages.push(message)
       continue
     }
     const message = readTurn(turn, calls, diagnostics)

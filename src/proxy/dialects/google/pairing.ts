@@ -61,7 +61,7 @@ export function openPairing(diagnostics: Diagnostic[]): Pairing {
           // Some clients repeat a result, others give it in several pieces.
           note('block-joined', `${result.place}: the call has a result already`, diagnostics)
           again.texts.push(result.text)
-          again.images.push(...result.images)
+          for (const image of result.images) again.images.push(image)
         } else {
           const call = awaited ?? named
           if (call !== null) open.close(call)

@@ -1,4 +1,5 @@
 // The tools a request brings → the pivot's functions, and what the client calls each of them.
+import { isDeepStrictEqual } from 'node:util'
 import type { Diagnostic } from '../../../contract/call.ts'
 import type { Tool } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
@@ -53,7 +54,7 @@ function repeat(again: Declaration, first: Declaration, name: string, { diagnost
   if (JSON.stringify(again.face) !== JSON.stringify(first.face)) {
     refuse(again.place, `${titleOf(again.face)} and ${titleOf(first.face)} (${first.place}) are both called ${JSON.stringify(name)} here`)
   }
-  if (JSON.stringify(again.tool) === JSON.stringify(first.tool)) return
+  if (isDeepStrictEqual(again.tool, first.tool)) return
   note('tool-dropped', `${again.place}: ${first.place} has declared it otherwise`, diagnostics)
 }
 
