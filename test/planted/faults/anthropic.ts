@@ -29,14 +29,14 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a system message parts a call from its result',
     file: `${DIALECT}/history.ts`,
-    find: 'placed.splice(next, 0, message)',
-    replace: 'placed.push(message)',
+    find: '} else behind.push(message)',
+    replace: '} else placed.push(message)',
     suites: ['test/unit/dialect-anthropic-history.test.ts'],
   },
   {
     name: 'the images of a tool result are dropped',
     file: `${DIALECT}/history.ts`,
-    find: "      images.push(...parts.filter((part) => part.type !== 'text'))\n",
+    find: "      for (const part of parts) if (part.type !== 'text') images.push(part)\n",
     replace: '',
     suites: ['test/unit/dialect-anthropic-history.test.ts'],
   },

@@ -89,8 +89,8 @@ export const ENGINE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a later system message becomes a question of its own after a tool’s result',
     file: 'src/proxy/profiles/system-fold.ts',
-    find: "if (last?.role === 'user' || last?.role === 'tool')",
-    replace: "if (last?.role === 'user')",
+    find: "if (last?.message.role === 'user' || last?.message.role === 'tool')",
+    replace: "if (last?.message.role === 'user')",
     suites: ['test/unit/proxy-profiles.test.ts'],
   },
   {
