@@ -296,6 +296,13 @@ describe('all gateways', () => {
   })
 })
 
+it.each(['GET', 'POST', 'DELETE'] as const)('%s says so when nobody knows which gateways there are', async (method) => {
+  await control.kernel.close()
+  const url = method === 'DELETE' ? '/replicas/gpu' : '/replicas'
+  const body = method === 'POST' ? { url: 'http://h', engine: 'vllm' } : undefined
+  expect((await control.call(method, url, body)).status).toBe(503)
+})
+
 describe('a gateway whose thread starts again', () => {
   it('is given what it had last, not what it began with', async () => {
     const begun = { id: replicaId('first'), url: 'http://first', engine: 'vllm' } as const

@@ -13,6 +13,7 @@ import { type Lease, openPool, type Pool } from '../../src/proxy/pool/pool.ts'
 import { openReplicaSet, type ReplicaSet } from '../../src/proxy/pool/replica-set.ts'
 import type { ReplicaLimits } from '../../src/proxy/pool/state.ts'
 import { openProfiles } from '../../src/proxy/profiles/profile.ts'
+import { countTimers } from './counted-timers.ts'
 import { completionBody } from './proxy-fixture.ts'
 
 /** What stands at one URL; changed while it runs. */
@@ -47,6 +48,8 @@ export type Replicas = {
   readonly serving: readonly boolean[]
   /** What a router's list has changed. */
   readonly reports: readonly string[]
+  /** Timers that are still to come. */
+  timers(): number
   host(url: string): Host
   /** An engine unless told otherwise. */
   add(id: string, url: string, config?: Partial<ReplicaConfig>): ReplicaChange
@@ -65,7 +68,8 @@ export const ROUTER_READ_MS = { every: 5_000, deadline: 10_000 }
 
 export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Replicas {
   const world = openWorld({ seed })
-  const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler: world, random: world.random, peers: 0 })
+  const scheduler = countTimers(world)
+  const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler, random: world.random, peers: 0 })
   const hosts = new Map<string, Host>()
   const serving: boolean[] = []
   const reports: string[] = []
@@ -138,6 +142,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
     set,
     serving,
     reports,
+    timers: scheduler.timers,
     host,
     add: (id, url, config = {}) => set.add({ id: replicaId(id), url, engine: 'vllm', ...config }),
     remove: (id) => set.remove(replicaId(id)),

@@ -191,6 +191,7 @@ describe('replicas that come, go and die', () => {
         await replicas.world.advance(120_000)
         expect(replicas.kernel.stats()).toMatchObject({ actors: 0, pendingAsks: 0, pendingTimers: 0 })
         expect([...URLS, ROUTER].map((host) => [host, replicas.host(host).connections])).toEqual([...URLS, ROUTER].map((host) => [host, 0]))
+        expect(replicas.timers()).toBe(0)
         await replicas.close()
       }),
     )

@@ -181,6 +181,23 @@ describe('a replica', () => {
     expect(driver.answers.get(driver.acquire())?.type).toBe('granted')
   })
 
+  it('says what is wrong with it, and which weights it was last seen with', () => {
+    const driver = openDriver()
+    expect(statusOf(driver.state())).toMatchObject({ state: 'unprobed', detail: null, weightVersion: null })
+    driver.send({ type: 'probed', result: { ok: true, value: { type: 'unusable', detail: 'loading' } } })
+    expect(statusOf(driver.state())).toMatchObject({ state: 'down', detail: 'loading', tier: 'unknown' })
+    driver.send({
+      type: 'probed',
+      result: { ok: true, value: { ...serving('eval'), detail: 'no ids', weightVersion: 'w1' } as ProbeResult },
+    })
+    expect(statusOf(driver.state())).toMatchObject({ state: 'up', detail: 'no ids', tier: 'eval', weightVersion: 'w1' })
+    // An engine that does not say may be the same.
+    for (let round = 0; round < LIMITS.downAfter; round += 1)
+      driver.send({ type: 'release', lease: driver.lease(driver.acquire('eval')), outcome: 'unreachable', weightVersion: null })
+    driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })
+    expect(statusOf(driver.state())).toMatchObject({ state: 'up', detail: null, weightVersion: 'w1' })
+  })
+
   it('counts a lease that is given back twice once', () => {
     const driver = openDriver()
     driver.send({ type: 'probed', result: { ok: true, value: serving('train') } })

@@ -7,7 +7,10 @@ import { DEFAULT_SETTINGS } from '../../src/proxy/settings.ts'
 import { openReplicas, type Replicas } from '../lib/replica-fixture.ts'
 
 let replicas: Replicas
-afterEach(() => replicas.close())
+afterEach(async () => {
+  await replicas.close()
+  expect(replicas.timers()).toBe(0)
+})
 
 async function open(changes: Partial<GenerationHost> = {}) {
   replicas = openReplicas()

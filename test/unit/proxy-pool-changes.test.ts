@@ -7,7 +7,7 @@ let replicas: Replicas
 
 afterEach(async () => {
   await replicas.close()
-  expect(replicas.kernel.stats().actors).toBe(0)
+  expect([replicas.kernel.stats().actors, replicas.timers()]).toEqual([0, 0])
 })
 
 describe('a replica that is added', () => {
@@ -93,6 +93,15 @@ describe('a replica that is added', () => {
     expect(await replicas.states()).toEqual(['a up', 'slow down'])
   })
 
+  it('shows what its probe found of logprobs', async () => {
+    replicas = openReplicas()
+    replicas.add('a', 'http://a')
+    // The engines of this test give no alternatives to tell by.
+    expect((await replicas.views()).map(({ tier, logprobMode, maxModelLen }) => [tier, logprobMode, maxModelLen])).toEqual([
+      ['train', 'unknown', 4_096],
+    ])
+  })
+
   it('is named by what it serves, and by how much it reads', async () => {
     replicas = openReplicas()
     Object.assign(replicas.host('http://a'), { model: 'old', maxModelLen: 100 })
@@ -141,6 +150,7 @@ describe('a replica that is added', () => {
     expect(added.filter(({ ok }) => ok)).toHaveLength(64)
     expect(added[64]).toEqual({ ok: false, error: 'full', detail: 'a gateway has at most 64 replicas' })
     await replicas.set.close()
+    expect(added.map((_, index) => replicas.host(`http://r${index}`).connections)).toEqual(Array(65).fill(0))
     expect(replicas.add('late', 'http://late')).toMatchObject({ ok: false, error: 'closed' })
   })
 })
@@ -253,6 +263,28 @@ describe('a replica that is removed', () => {
     call.release('unreachable')
     await replicas.settle()
     expect([await count(), counted('http://a'), counted('http://b')]).toEqual([7, 1, 1])
+  })
+
+  it('keeps the place of a call that is cancelled until its generation has ended', async () => {
+    replicas = openReplicas()
+    replicas.add('a', 'http://a')
+    await replicas.settle()
+    const call = await replicas.call(1)
+    call.abort()
+    expect((await replicas.views()).map(({ inFlight }) => inFlight)).toEqual([1])
+    call.release('cancelled')
+    expect((await replicas.views()).map(({ inFlight }) => inFlight)).toEqual([0])
+  })
+
+  it('is not shown when it goes while it is asked for its state', async () => {
+    replicas = openReplicas()
+    replicas.add('a', 'http://a')
+    replicas.add('b', 'http://b')
+    await replicas.settle()
+    const views = replicas.set.views()
+    replicas.remove('a')
+    await replicas.settle()
+    expect((await views).map(({ id }) => id)).toEqual(['b'])
   })
 
   it('may be added again while its last call runs, and shares its connection with it', async () => {

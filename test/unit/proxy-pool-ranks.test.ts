@@ -9,6 +9,7 @@ let replicas: Replicas | null = null
 
 afterEach(async () => {
   await replicas?.close()
+  expect(replicas?.timers() ?? 0).toBe(0)
   replicas = null
 })
 

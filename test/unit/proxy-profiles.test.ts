@@ -40,6 +40,21 @@ describe('a model’s name', () => {
     ])
   })
 
+  it('that nobody has said anything about says nothing', () => {
+    expect(profileOf('policy')).toEqual({
+      thinking: null,
+      systemMessages: 'anywhere',
+      maxModelLen: null,
+      defaultOutputTokens: null,
+      maxOutputTokens: null,
+      stopStrings: [],
+      stopTokenIds: [],
+      cutStrings: [],
+      format: { reasoning: 'think-tags', opensThinking: false, calls: 'json' },
+      printsCallIds: false,
+    })
+  })
+
   it.each([
     ['policy', 'policy', true],
     ['policy', 'my-policy', false],
@@ -213,6 +228,21 @@ describe('system messages of a template that takes one', () => {
   it('never get behind a turn that came instead of the results', () => {
     const lost = [user, calls('a', 'b'), result('a'), system('X'), { role: 'user', content: 'stop' } as const]
     expect(foldSystemMessages(lost).messages).toEqual([user, calls('a', 'b'), result('a', `a\n\n${reminder('X')}`), lost[4]])
+  })
+
+  it('stay where they were shown when a result comes after all', () => {
+    const lost = [user, calls('a', 'b'), result('a'), { role: 'user', content: 'stop' } as const, system('X')]
+    const before = foldSystemMessages(lost).messages
+    expect(before[3]).toEqual({ role: 'user', content: `stop\n\n${reminder('X')}` })
+    expect(foldSystemMessages([...lost, result('b')]).messages).toEqual([...before, result('b')])
+  })
+
+  it('between a call and its result are shown also while the result is still to come', () => {
+    expect(foldSystemMessages([user, calls('a'), system('X')]).messages).toEqual([
+      user,
+      calls('a'),
+      { role: 'user', content: reminder('X') },
+    ])
   })
 
   it('at the head are one', () => {

@@ -60,19 +60,16 @@ const BUILT_IN: readonly (readonly [pattern: string, profile: ModelProfile])[] =
 
 /** The operator's first rule that matches is laid over what is known of the model anyway. */
 export function openProfiles(rules: readonly ModelRule[]): ProfileOf {
-  const known = new Map<string, ModelProfile>()
+  const known = BUILT_IN.map(([pattern, profile]) => ({ means: namesMeant(pattern), profile }))
+  const said = rules.map(({ pattern, profile }) => ({ means: namesMeant(pattern), profile }))
   return (model) => {
-    const found = known.get(model) ?? resolve(rules, model)
-    // Served names are few, and the operator's.
-    known.set(model, found)
-    return found
+    const base = known.find(({ means }) => means(model))?.profile ?? NEUTRAL
+    const rule = said.find(({ means }) => means(model))?.profile
+    return rule === undefined ? base : overlaid(base, rule)
   }
 }
 
-function resolve(rules: readonly ModelRule[], model: string): ModelProfile {
-  const base = BUILT_IN.find(([pattern]) => matches(pattern, model))?.[1] ?? NEUTRAL
-  const rule = rules.find(({ pattern }) => matches(pattern, model))?.profile
-  if (rule === undefined) return base
+function overlaid(base: ModelProfile, rule: ModelRule['profile']): ModelProfile {
   return {
     thinking: rule.thinking ?? base.thinking,
     systemMessages: rule.system_messages ?? base.systemMessages,
@@ -92,11 +89,11 @@ function resolve(rules: readonly ModelRule[], model: string): ModelProfile {
 }
 
 /** Names are often paths: a pattern may mean the whole or what stands after the last slash. */
-function matches(pattern: string, model: string): boolean {
+function namesMeant(pattern: string): (model: string) => boolean {
   const source = pattern
     .replace(/[.+^${}()|[\]\\]/g, '\\$&')
     .replaceAll('*', '[\\s\\S]*')
     .replaceAll('?', '[\\s\\S]')
   const whole = new RegExp(`^${source}$`, 'i')
-  return whole.test(model) || whole.test(model.slice(model.lastIndexOf('/') + 1))
+  return (model) => whole.test(model) || whole.test(model.slice(model.lastIndexOf('/') + 1))
 }
