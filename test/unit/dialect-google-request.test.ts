@@ -296,6 +296,39 @@ describe('tools', () => {
     }
   })
 
+  const schemaOf = (parameters: object) =>
+    accepted({ tools: [{ functionDeclarations: [{ name: 'f', parameters }] }] }).request.tools?.[0]?.function.parameters
+
+  it.each(
+    (
+      'items prefixItems anyOf oneOf allOf not if then else contains propertyNames additionalItems additionalProperties ' +
+      'unevaluatedItems unevaluatedProperties'
+    ).split(' '),
+  )('have types lowered in the schemas under %s', (keyword) => {
+    expect(schemaOf({ [keyword]: { type: 'STRING' } })).toEqual({ [keyword]: { type: 'string' } })
+    expect(schemaOf({ [keyword]: [{ type: 'STRING' }, true] })).toEqual({ [keyword]: [{ type: 'string' }, true] })
+  })
+
+  it.each('properties patternProperties dependentSchemas $defs definitions defs'.split(' '))(
+    'have types lowered in the schemas of the names under %s',
+    (keyword) => {
+      expect(schemaOf({ [keyword]: { type: { type: 'STRING' } } })).toEqual({ [keyword]: { type: { type: 'string' } } })
+    },
+  )
+
+  it.each([
+    ['min_items', 'minItems'],
+    ['max_items', 'maxItems'],
+    ['min_length', 'minLength'],
+    ['max_length', 'maxLength'],
+    ['min_properties', 'minProperties'],
+    ['max_properties', 'maxProperties'],
+  ])('have their counts as numbers, in either spelling: %s, %s', (snake, camel) => {
+    for (const name of [snake, camel]) expect(schemaOf({ [name]: '123456789012345' })).toEqual({ [camel]: 123_456_789_012_345 })
+    expect(schemaOf({ [camel]: '1234567890123456' })).toEqual({ [camel]: '1234567890123456' })
+    expect(schemaOf({ property_ordering: ['a'] })).toEqual({ propertyOrdering: ['a'] })
+  })
+
   it('of several entries become one list, and none at all is no list', () => {
     const call = accepted({
       tools: [

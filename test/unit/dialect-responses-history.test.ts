@@ -352,7 +352,8 @@ describe('items and parts', () => {
   })
 
   it('lose marks that clients put on them for themselves, and say so of anything else', () => {
-    const item = { ...called('a'), id: 'fc_1', status: 'completed', internal_chat_message_metadata_passthrough: { turn_id: 't' }, mood: 1 }
+    const marks = { id: 'fc_1', status: 'completed', phase: 'commentary', caller: {}, async: true, created_by: 'x', metadata: {} }
+    const item = { ...called('a'), ...marks, internal_chat_message_metadata_passthrough: { turn_id: 't' }, mood: 1 }
     expect(accepted({ input: [item] }).diagnostics).toEqual([{ code: 'field-dropped', detail: 'input[0].mood' }])
   })
 

@@ -180,6 +180,12 @@ describe('a function tool', () => {
     expect(read.diagnostics).toEqual([{ code: 'field-dropped', detail: 'tools[0].output_schema' }])
   })
 
+  it('may have an empty description', () => {
+    expect(accepted({ tools: [{ type: 'function', name: 'f', description: '' }] }).request.tools).toEqual([
+      { type: 'function', function: { name: 'f', description: '' } },
+    ])
+  })
+
   it('is strict where sampling may be constrained, and not in a training session', () => {
     const tools = [{ type: 'function', name: 'f', parameters: { type: 'object' }, strict: true }]
     expect(accepted({ tools }, 'eval').request.tools).toMatchObject([{ function: { strict: true } }])

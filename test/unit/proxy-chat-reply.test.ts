@@ -1,5 +1,6 @@
 // OpenAI chat answers: the plain object, the stream that says the same, and the envelopes of failures.
 import fc from 'fast-check'
+import type OpenAI from 'openai'
 import { describe, expect, it } from 'vitest'
 import type { ChatAnswer } from '../../src/proxy/chat.ts'
 import { openaiChat } from '../../src/proxy/dialects/openai-chat/dialect.ts'
@@ -154,6 +155,30 @@ describe('a stream', () => {
     expect(parsed.at(-1)?.usage).toMatchObject({ prompt_tokens: 10, total_tokens: 14 })
   })
 
+  it('is one of the vendor’s chunks after another', () => {
+    const sample = answer(
+      { reasoning_content: 'R', content: 'T', tool_calls: [call('a', '{"x": 1.0}')] },
+      { finishReason: 'tool_calls', logprobs: [{ token: 'x', logprob: -1, bytes: null, top_logprobs: [] }] },
+    )
+    const stream = forms({ logprobs: true }).stream(identity)
+    const frames = [stream.open(null), stream.beat(), ...stream.answer(sample)]
+    const chunks: OpenAI.ChatCompletionChunk[] = frames.slice(0, -1).map((frame) => JSON.parse(frame.slice('data: '.length)))
+    const head = { id: 'chatcmpl-msg_1', object: 'chat.completion.chunk', created: 1_700_000_000, model: 'gpt-asked' }
+    const delta = (content: object) => ({ ...head, choices: [{ index: 0, delta: content, finish_reason: null }] })
+    expect(chunks).toEqual([
+      delta({ role: 'assistant', content: '' }),
+      delta({}),
+      delta({ reasoning_content: 'R' }),
+      delta({ content: 'T' }),
+      delta({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{"x": 1.0}' } }] }),
+      {
+        ...head,
+        choices: [{ index: 0, delta: {}, logprobs: { content: sample.logprobs, refusal: null }, finish_reason: 'tool_calls' }],
+      },
+    ])
+    expect(frames.at(-1)).toBe('data: [DONE]\n\n')
+  })
+
   it('keeps usage and logprobs to itself unless they were asked for', () => {
     const reply = forms({})
     const stream = reply.stream(identity)
@@ -170,6 +195,18 @@ describe('a stream', () => {
 })
 
 describe('a plain answer', () => {
+  it('has logprobs where they were asked for and the engine gave them, and no empty list of calls', () => {
+    const logprobs = [{ token: 'x', logprob: -1, bytes: null, top_logprobs: [] }]
+    const choice = (given: ChatAnswer) => JSON.parse(forms({ logprobs: true }).plain(given, identity)).choices[0]
+    expect(choice(answer({ content: 'x', tool_calls: [] }, { logprobs }))).toEqual({
+      index: 0,
+      message: { role: 'assistant', content: 'x', refusal: null },
+      logprobs: { content: logprobs, refusal: null },
+      finish_reason: 'stop',
+    })
+    expect(choice(answer({ content: 'x' })).logprobs).toBeNull()
+  })
+
   it('has numbers and objects where clients index', () => {
     const plain = JSON.parse(
       forms({}).plain(

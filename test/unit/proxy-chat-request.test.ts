@@ -63,6 +63,8 @@ describe('parameters', () => {
     const refused = read(given, 'train')
     expect(refused.ok ? null : refused.failure).toMatchObject({ code: 'constrained-decoding', status: 400 })
     const field = Object.keys(given).at(-1)
+    // The first of them in the order in which they are read.
+    expect(Object.keys(given)).toContain(refused.ok ? null : refused.failure.param)
     expect(refused.ok ? null : refused.failure.message).toContain('training session')
     expect(accepted(given, 'eval').request.parameters).toHaveProperty(field ?? '')
   })
@@ -130,6 +132,34 @@ describe('messages', () => {
       sent: [user, { role: 'assistant', content: '', reasoning_content: ' R\n' }],
     },
     {
+      given: [
+        user,
+        {
+          role: 'assistant',
+          content: [
+            { type: 'refusal', refusal: '' },
+            { type: 'text', text: '' },
+          ],
+          name: 'bob',
+          tool_calls: [call],
+        },
+        { role: 'tool', tool_call_id: 'c1', content: 'ok', name: 'f' },
+      ],
+      sent: [
+        user,
+        {
+          role: 'assistant',
+          content: [
+            { type: 'text', text: '' },
+            { type: 'text', text: '' },
+          ],
+          tool_calls: [call],
+          name: 'bob',
+        },
+        { role: 'tool', tool_call_id: 'c1', content: 'ok' },
+      ],
+    },
+    {
       given: [{ role: 'user', content: [{ type: 'text', text: 'a', cache_control: { type: 'ephemeral' } }], name: 'ann' }],
       sent: [{ role: 'user', content: [{ type: 'text', text: 'a' }], name: 'ann' }],
     },
@@ -140,9 +170,16 @@ describe('messages', () => {
   })
 
   it('keep their order and lose unknown fields with a note', () => {
-    const call = accepted({ messages: [{ ...user, mood: 'good' }] })
-    expect(call.request.messages).toEqual([user])
-    expect(call.diagnostics).toEqual([{ code: 'field-dropped', detail: 'messages[0].mood' }])
+    const calls = [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '' } }]
+    const given = [
+      { role: 'system', content: 'S' },
+      user,
+      { role: 'assistant', content: null, tool_calls: calls },
+      { role: 'tool', tool_call_id: 'c1', content: 'ok' },
+    ]
+    const call = accepted({ messages: given.map((message) => ({ ...message, mood: 'good' })) })
+    expect(call.request.messages).toEqual(given)
+    expect(call.diagnostics).toEqual(given.map((_message, index) => ({ code: 'field-dropped', detail: `messages[${index}].mood` })))
   })
 })
 
@@ -198,7 +235,12 @@ describe('refused in the terms of the caller', () => {
     { body: { tools: [{ type: 'function', function: { name: '' } }] }, param: 'tools[0].function.name' },
     { body: { tools: [tool], tool_choice: 'maybe' }, param: 'tool_choice' },
     { body: { tools: [tool, { type: 'custom' }], tool_choice: { type: 'function', function: { name: 'gone' } } }, param: 'tool_choice' },
+    { body: { tools: [tool], tool_choice: { type: 'custom', function: { name: 'f' } } }, param: 'tool_choice' },
+    { body: { tools: [tool], tool_choice: { type: 'function', function: 'f' } }, param: 'tool_choice' },
+    { body: { tools: [tool], tool_choice: { type: 'function', function: {} } }, param: 'tool_choice.function.name' },
     { body: { functions: [] }, param: 'functions' },
+    { body: { function_call: 'auto' }, param: 'function_call' },
+    { body: { logprobs: 1 }, param: 'logprobs' },
   ])('$param: $body', ({ body, param }) => {
     const result = read(body)
     if (result.ok) throw new Error('accepted')
@@ -236,5 +278,24 @@ describe('refused in the terms of the caller', () => {
         },
       ),
     )
+  })
+})
+
+describe('a count', () => {
+  const context = { tier: 'eval', pins: {}, url: { model: null, form: null } } as const
+
+  it('is of a text, or of what a request would send', () => {
+    expect(openaiChat.readCount({ prompt: 'how long' }, context)).toEqual({ ok: true, countable: { kind: 'text', text: 'how long' } })
+    expect(openaiChat.readCount({ prompt: null, messages: [user], tools: [tool] }, context)).toEqual({
+      ok: true,
+      countable: { kind: 'messages', request: accepted({ tools: [tool] }).request },
+    })
+    expect(openaiChat.readCount({ prompt: [1, 2] }, context)).toMatchObject({ ok: false, failure: { status: 400, param: 'prompt' } })
+  })
+
+  it('is told in the shape of vLLM', () => {
+    const told = (maxModelLen: number | null) => JSON.parse(openaiChat.tokenCount(12, { id: 'm', createdSeconds: 0, maxModelLen }))
+    expect(told(4_096)).toEqual({ count: 12, max_model_len: 4_096, tokens: null })
+    expect(told(null)).toEqual({ count: 12, max_model_len: null, tokens: null })
   })
 })

@@ -17,8 +17,6 @@ type Turn = {
   readonly calls: ToolCall[]
   /** By call id, in the order of arrival. */
   readonly results: Map<string, ToolOutput>
-  /** False for results that came back after later turns. */
-  readonly isSpoken: boolean
 }
 
 type Block =
@@ -70,8 +68,8 @@ function openBlocks({ isContinued, diagnostics }: HistoryContext) {
   /** True when something else has followed the turn. */
   let isOver = false
 
-  function open(isSpoken: boolean): Turn {
-    const opened: Turn = { origin: null, reasoning: [], parts: null, calls: [], results: new Map(), isSpoken }
+  function open(): Turn {
+    const opened: Turn = { origin: null, reasoning: [], parts: null, calls: [], results: new Map() }
     found.push({ type: 'turn', turn: opened })
     isOver = false
     return opened
@@ -90,7 +88,7 @@ function openBlocks({ isContinued, diagnostics }: HistoryContext) {
     found,
     follow,
     say({ origin, what, place }: PieceOf<'said'>): void {
-      if (turn === null || !goesOn(turn, origin)) turn = open(true)
+      if (turn === null || !goesOn(turn, origin)) turn = open()
       else if (isOver) note('order-approximated', place, diagnostics)
       turn.origin ??= origin
       add(turn, what)
@@ -108,7 +106,7 @@ function openBlocks({ isContinued, diagnostics }: HistoryContext) {
         return
       }
       answered.add(id)
-      if (turn === null || (isOver && call?.by !== turn)) turn = open(false)
+      if (turn === null || (isOver && call?.by !== turn)) turn = open()
       else if (isOver) note('order-approximated', place, diagnostics)
       if (output.images.length > 0) note('order-approximated', `${place}: images follow the results`, diagnostics)
       turn.results.set(id, output)
@@ -151,7 +149,7 @@ function messagesOf(block: Block): readonly ChatMessage[] {
   }
 }
 
-function spoken({ origin, reasoning, parts, calls, results, isSpoken }: Turn): readonly ChatMessage[] {
+function spoken({ origin, reasoning, parts, calls, results }: Turn): readonly ChatMessage[] {
   const message = assistantMessage({ content: contentOf(parts ?? []), reasoning: reasoning.join('\n'), calls, origin })
   const own = calls.filter((call) => results.has(call.id)).map((call) => call.id)
   const ids = new Set([...own, ...results.keys()])
@@ -162,6 +160,7 @@ function spoken({ origin, reasoning, parts, calls, results, isSpoken }: Turn): r
   // A tool message of a chat engine holds text alone, and nothing may stand between results: images come after all of them.
   const images = [...ids].flatMap((id) => results.get(id)?.images ?? [])
   const shown: readonly ChatMessage[] = images.length === 0 ? [] : [{ role: 'user', content: images }]
+  // Results that came back after later turns have no words before them.
   const isEmpty = origin === null && reasoning.length === 0 && parts === null && calls.length === 0
-  return [...(isSpoken && !isEmpty ? [message] : []), ...told, ...shown]
+  return [...(isEmpty ? [] : [message]), ...told, ...shown]
 }
