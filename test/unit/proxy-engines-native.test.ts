@@ -97,6 +97,7 @@ describe('SGLang’s own generation', () => {
     ['no tokenizer route', {}, { type: 'unserved' }],
     ['a template that refuses', { '/v1/tokenize': { status: 400, body: { message: 'no user query' } } }, { type: 'rejected', status: 400 }],
     ['a tokenizer that gives no ids', { '/v1/tokenize': ok({ count: 2 }) }, { type: 'garbled' }],
+    ['a tokenizer that says nothing', { '/v1/tokenize': ok(null) }, { type: 'garbled' }],
     ['a connection that breaks', { '/v1/tokenize': 'reset' }, { type: 'broken' }],
     ['a generation that breaks', { ...routes(), '/generate': 'reset' }, { type: 'broken' }],
     ['an answer that is none', { ...routes(), '/generate': ok({ text: 'x' }) }, { type: 'garbled' }],
@@ -222,6 +223,8 @@ describe('llama.cpp', () => {
     ],
     ['a template that gives no text', { '/apply-template': ok({}) }, { type: 'garbled' }],
     ['a tokenizer that gives no ids', { ...routes(), '/tokenize': ok({ tokens: ['a'] }) }, { type: 'garbled' }],
+    ['a tokenizer that says nothing', { ...routes(), '/tokenize': ok(null) }, { type: 'garbled' }],
+    ['a template that says nothing', { ...routes(), '/apply-template': ok(null) }, { type: 'garbled' }],
     ['a connection that breaks', { ...routes(), '/tokenize': 'reset' }, { type: 'broken' }],
     ['no answer', { ...routes(), '/completion': ok({}) }, { type: 'garbled' }],
     ['a slot that gave up', routes(completed({ stop_type: 'none' })), { type: 'aborted', finishReason: 'unknown' }],
@@ -260,6 +263,20 @@ describe('llama.cpp', () => {
     const { send, asked } = server(routes())
     expect(await llamacpp.generate(request(parameters), send)).toMatchObject({ status: 400, message: expect.stringContaining(named) })
     expect(asked).toEqual([])
+  })
+
+  it('counts a conversation as it would send it, and a text as it stands', async () => {
+    const { send, asked } = server(routes())
+    const request = { messages: [{ role: 'user', content: 'hi' }], tools: null, parameters: { chat_template_kwargs: { a: 1 } } } as const
+    expect(await llamacpp.countTokens({ kind: 'messages', request }, 'm', send)).toBe(2)
+    expect(await llamacpp.countTokens({ kind: 'text', text: 'x' }, 'm', send)).toBe(2)
+    expect(asked.map(({ body }) => body)).toEqual([
+      { messages: request.messages, chat_template_kwargs: { a: 1 }, model: 'm' },
+      { content: 'P<think>\n', add_special: true, parse_special: true },
+      { content: 'x', add_special: false, parse_special: false },
+    ])
+    expect(await llamacpp.countTokens({ kind: 'messages', request }, 'm', server({}).send)).toBeNull()
+    expect(await llamacpp.countTokens({ kind: 'text', text: 'x' }, 'm', server({}).send)).toBeNull()
   })
 
   it('takes no notice of what changes nothing', async () => {

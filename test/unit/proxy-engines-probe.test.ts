@@ -201,6 +201,17 @@ describe('the meaning of logprobs', () => {
     expect(await findLogprobMode(ask)).toBe('unknown')
   })
 
+  it.each([
+    ['raw', 1],
+    ['processed', 2],
+  ] as const)('is told by tokens that are shown at both temperatures (%s)', async (mode, scale) => {
+    const entry = (token: string, logprob: number) => ({ token, bytes: null, logprob })
+    const position = (of: number, rarest: string) => [
+      { ...entry('a', -0.5 * of), top_logprobs: [entry('a', -0.5 * of), entry('b', -2.5 * of), entry(rarest, -9 * of)] },
+    ]
+    expect(await findLogprobMode(async (_, temperature) => (temperature === 1 ? position(1, 'c') : position(scale, 'd')))).toBe(mode)
+  })
+
   it('looks past tokens that are shown alike and past the logarithm of nothing', async () => {
     const entry = (token: string, logprob: number, top: object[] = []) => ({ token, bytes: null, logprob, top_logprobs: top })
     const position = (scale: number) => [

@@ -65,6 +65,14 @@ describe('CP-05 vLLM tokens', () => {
     expect(tokens.sampledIds).toHaveLength(sampled)
   })
 
+  it.each([
+    [[-1, null, -1], 'logprobs[1] is null'],
+    [[-1, -1, 0.5], 'logprobs[2] is 0.5'],
+    [[undefined, -1, -1], 'logprobs[0] is missing'],
+  ])('say which logprob is wrong: %j', (logprobs, detail) => {
+    expect(answered(vllm.read(respond(completionBody({ logprobs })))).tokens.error).toEqual({ code: 'logprob-not-finite', detail })
+  })
+
   it('with a bare NaN, as Python writes it, do not cost the agent its answer', () => {
     const body = JSON.stringify(completionBody({ message: { role: 'assistant', content: 'say "NaN"' } })).replace('-0.25', 'NaN')
     const { tokens, answer } = answered(vllm.read(respond(body)))
@@ -283,7 +291,56 @@ describe('SGLang', () => {
       return_prompt_token_ids: true,
       return_meta_info: true,
     })
-    const tokenIds = { kind: 'token-ids', ids: [1], messages: [], tools: null } as const
-    expect(vllm.write({ prompt: tokenIds, parameters: {}, model: 'p', topLogprobs: 0, format: FORMAT }).ok).toBe(false)
+  })
+})
+
+it('vLLM’s chat is sent no prompt of token ids, and nothing instead', async () => {
+  const prompt = { kind: 'token-ids', ids: [1], messages: [], tools: null } as const
+  const sent: unknown[] = []
+  const outcome = await vllm.generate({ prompt, parameters: {}, model: 'p', topLogprobs: 0, format: FORMAT }, async (request) => {
+    sent.push(request)
+    return { ok: true, response: respond(completionBody()) }
+  })
+  expect([outcome.type, sent]).toEqual(['unserved', []])
+})
+
+describe('a count by the engine’s tokenizer', () => {
+  const request = {
+    messages: [{ role: 'user', content: 'hi' }],
+    tools: null,
+    parameters: { chat_template_kwargs: { a: 1 }, top_k: 3 },
+  } as const
+  it.each<[string, unknown, number | null]>([
+    ['a count', { count: 7, tokens: [] }, 7],
+    ['none', { tokens: [1, 2] }, null],
+    ['a negative one', { count: -1 }, null],
+    ['half a token', { count: 1.5 }, null],
+    ['a list', [7], null],
+    ['null', null, null],
+    ['no JSON', '<html>', null],
+  ])('is what it says, when it says %s', async (_name, body, count) => {
+    expect(await vllm.countTokens({ kind: 'messages', request }, 'p', async () => ({ ok: true, response: respond(body) }))).toBe(count)
+  })
+
+  it('is none of a server that refuses or breaks', async () => {
+    expect(
+      await vllm.countTokens({ kind: 'text', text: 'x' }, 'p', async () => ({ ok: true, response: respond({ count: 7 }, 404) })),
+    ).toBeNull()
+    expect(await vllm.countTokens({ kind: 'text', text: 'x' }, 'p', async () => ({ ok: false, error: 'reset', detail: '' }))).toBeNull()
+  })
+
+  it.each([
+    ['vLLM', vllm, '/tokenize'],
+    ['SGLang', sglang, '/v1/tokenize'],
+  ])('is asked of %s with what its template reads', async (_name, engine, path) => {
+    const asked: unknown[] = []
+    const send = async (sent: { readonly path: string; readonly body: string | null }) => {
+      asked.push(sent.path, JSON.parse(sent.body ?? ''))
+      return { ok: true, response: respond({ count: 1 }) } as const
+    }
+    await engine.countTokens({ kind: 'messages', request }, 'p', send)
+    await engine.countTokens({ kind: 'text', text: 'x' }, 'p', send)
+    const conversation = { messages: request.messages, chat_template_kwargs: { a: 1 }, add_generation_prompt: true, model: 'p' }
+    expect(asked).toEqual([path, conversation, path, { prompt: 'x', model: 'p' }])
   })
 })

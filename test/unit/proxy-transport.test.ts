@@ -105,6 +105,23 @@ describe('an engine', () => {
     }
   })
 
+  it('is not called at all on a signal that was aborted before, whatever the reason is', async () => {
+    let requests = 0
+    const url = await serve((_, response) => {
+      requests += 1
+      response.end('{}')
+    })
+    const connection = undiciTransport(url, 1_000)
+    for (const reason of ['a text', undefined, new Error('an error')])
+      expect(await connection.send(POST, AbortSignal.abort(reason))).toMatchObject({
+        ok: false,
+        error: 'aborted',
+        detail: expect.any(String),
+      })
+    expect(requests).toBe(0)
+    await connection.close()
+  })
+
   it('serves as many calls at once as it is sent', async () => {
     const waiting: (() => void)[] = []
     const url = await serve((_, response) => {
