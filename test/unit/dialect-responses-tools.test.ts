@@ -219,7 +219,7 @@ describe('shell tools', () => {
   ])('$name is a function for the engine and comes back as its own item', ({ name, sampled, item, echoed }) => {
     expect(names({ tools: [{ type: name }] })).toEqual([name])
     const given = told(name, sampled)
-    expect(given).toMatchObject({ ...item, call_id: 'call_1', status: 'completed' })
+    expect(given).toMatchObject({ ...item, id: expect.stringMatching(/^l?sh_[0-9a-f]{32}_0$/), call_id: 'call_1', status: 'completed' })
     expect(messagesOf([given])).toMatchObject([{ role: 'assistant', content: null, tool_calls: [call('call_1', echoed, name)] }])
   })
 

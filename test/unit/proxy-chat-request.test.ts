@@ -183,6 +183,10 @@ describe('messages', () => {
   })
 })
 
+it('takes a model by any name of up to 256 characters', () => {
+  expect(accepted({ model: 'm'.repeat(256) }).modelRequested).toBe('m'.repeat(256))
+})
+
 describe('tools', () => {
   it('keep their schema untouched; hosted ones are dropped with a note', () => {
     const call = accepted({ tools: [{ type: 'web_search' }, tool, { type: 'function', function: { name: 'bare' } }] })
@@ -203,6 +207,8 @@ describe('refused in the terms of the caller', () => {
   it.each([
     { body: { model: undefined }, param: 'model' },
     { body: { model: 7 }, param: 'model' },
+    { body: { model: '' }, param: 'model' },
+    { body: { model: 'm'.repeat(257) }, param: 'model' },
     { body: { messages: undefined }, param: 'messages' },
     { body: { messages: [] }, param: 'messages' },
     { body: { messages: 'hi' }, param: 'messages' },
