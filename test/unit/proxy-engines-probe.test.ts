@@ -68,6 +68,11 @@ describe('a probe', () => {
     },
     { given: 'nobody there', routes: { '/health': 'refused' as const }, found: { type: 'unusable', detail: '/health: ECONNREFUSED' } },
     {
+      given: 'a server that breaks before it names its model',
+      routes: { '/v1/models': 'refused' as const, [chat]: completion() },
+      found: { type: 'unusable', detail: '/v1/models: ECONNREFUSED' },
+    },
+    {
       given: 'a model still loading',
       routes: { '/health': respond('', 503), [chat]: completion() },
       found: { type: 'unusable', detail: '/health answered 503' },

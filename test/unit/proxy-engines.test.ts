@@ -294,6 +294,16 @@ describe('SGLang', () => {
   })
 })
 
+it.each([
+  [{ weight_versions: [{ version: '7' }, { version: '8' }] }, {}, '8'],
+  [{ weight_versions: [{ version: '7' }] }, { weight_version: '6' }, '7'],
+  [{ weight_versions: [] }, { weight_version: '6' }, '6'],
+  [{}, {}, null],
+])('vLLM’s weights are those of the last token, where it says so: %j, %j', (choice, metadata, version) => {
+  const body = { choices: [{ message: { role: 'assistant', content: 'x' }, finish_reason: 'stop', ...choice }], metadata }
+  expect(answered(vllm.read(respond(body))).weightVersion).toBe(version)
+})
+
 it('vLLM’s chat is sent no prompt of token ids, and nothing instead', async () => {
   const prompt = { kind: 'token-ids', ids: [1], messages: [], tools: null } as const
   const sent: unknown[] = []

@@ -122,6 +122,22 @@ describe('an engine', () => {
     await connection.close()
   })
 
+  it('is cut off, whatever is under way, when its connection closes', async () => {
+    const gone = Promise.withResolvers<void>()
+    const arrived = Promise.withResolvers<void>()
+    const url = await serve((request, response) => {
+      request.resume()
+      response.on('close', gone.resolve)
+      arrived.resolve()
+    })
+    const connection = undiciTransport(url, 1_000)
+    const reply = connection.send(POST, never())
+    await arrived.promise
+    await connection.close()
+    expect(await reply).toMatchObject({ ok: false, error: 'reset' })
+    await gone.promise
+  })
+
   it('serves as many calls at once as it is sent', async () => {
     const waiting: (() => void)[] = []
     const url = await serve((_, response) => {

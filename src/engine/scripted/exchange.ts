@@ -65,30 +65,7 @@ export async function serveGeneration(
   const name = engine.faults.next()
   if (name !== null) entry.struck(name)
   const fault: FaultAction | null = name === null ? null : FAULTS[name].action
-  if (fault?.at === 'request') {
-    switch (fault.does) {
-      case 'hang':
-        return
-      case 'hang-headers':
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.flushHeaders()
-        return
-      case 'reset':
-        cut()
-        return
-      case 'reset-before-body':
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.flushHeaders()
-        // The headers leave with this turn of the event loop; a reset in the same turn would overtake them.
-        engine.scheduler.after(5, cut)
-        return
-      case 'refuse':
-        refuse({ status: fault.status, message: fault.message, param: null }, fault.headers)
-        return
-      default:
-        return unreachable(fault)
-    }
-  }
+  if (fault?.at === 'request') return strike(fault, { response, scheduler: engine.scheduler, cut, refuse })
 
   if (rank !== null && rank >= engine.ranks) {
     refuse({ status: 400, message: `data_parallel_rank ${rank} is out of range [0, ${engine.ranks}).`, param: null })
@@ -124,6 +101,42 @@ export async function serveGeneration(
   } finally {
     seat.leave()
   }
+}
+
+type Struck = {
+  readonly response: ServerResponse
+  readonly scheduler: Scheduler
+  readonly cut: () => void
+  readonly refuse: (complaint: Complaint, headers: Readonly<Record<string, string>>) => void
+}
+
+/** What comes instead of an answer. */
+function strike(fault: Extract<FaultAction, { at: 'request' }>, { response, scheduler, cut, refuse }: Struck): void {
+  switch (fault.does) {
+    case 'hang':
+      return
+    case 'hang-headers':
+      beginJson(response)
+      return
+    case 'reset':
+      cut()
+      return
+    case 'reset-before-body':
+      beginJson(response)
+      // The headers leave with this turn of the event loop; a reset in the same turn would overtake them.
+      scheduler.after(5, cut)
+      return
+    case 'refuse':
+      refuse({ status: fault.status, message: fault.message, param: null }, fault.headers)
+      return
+    default:
+      unreachable(fault)
+  }
+}
+
+function beginJson(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.flushHeaders()
 }
 
 type Job = {
