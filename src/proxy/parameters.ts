@@ -30,8 +30,6 @@ const ALLOWED: { readonly [name: string]: Kind } = {
   add_generation_prompt: 'boolean',
   continue_final_message: 'boolean',
   cache_salt: 'string',
-  priority: 'integer',
-  vllm_xargs: 'object',
 }
 
 /** They mask the vocabulary, so the logprobs of a sample say nothing about the policy. */
@@ -51,6 +49,31 @@ const CONSTRAINING = [
   'allowed_token_ids',
   'bad_words',
 ] as const
+
+/** They keep the end of an answer out of the vocabulary, or go on behind it. */
+const ENDLESS: { readonly [name: string]: (value: unknown) => boolean } = {
+  min_tokens: (value) => typeof value === 'number' && value > 0,
+  ignore_eos: (value) => value === true,
+}
+
+/** They begin an answer elsewhere than at its beginning: in the client's words, or before the turn is the model's. */
+const BEGUN: { readonly [name: string]: unknown } = { add_generation_prompt: false, continue_final_message: true }
+
+/**
+ * What a chat template is called with and nobody may say twice, and what its special tokens are called
+ * (transformers/tokenization_utils_base.py, apply_chat_template): a template, a conversation or tools of the client's would take the place
+ * of those that the record states, and run in the inference server.
+ */
+const RESERVED_KWARGS = new Set(
+  (
+    'chat_template conversation messages tools documents add_generation_prompt continue_final_message tokenize padding truncation ' +
+    'max_length return_tensors return_dict return_assistant_tokens_mask tokenizer_kwargs additional_special_tokens'
+  ).split(' '),
+)
+const SPECIAL_TOKEN = /^[a-z]+_token$/
+
+/** Far more than a vendor takes; each costs an engine a search per token. */
+const MAX_STOPS = 64
 
 export type ReadParameters =
   | { readonly ok: true; readonly parameters: JsonObject; readonly diagnostics: readonly Diagnostic[] }
@@ -75,10 +98,8 @@ export function readParameters(source: JsonObject, tier: 'train' | 'eval', pins:
     }
     parameters[name] = value
   }
-  const { max_tokens: maxTokens } = parameters
-  if (typeof maxTokens === 'number' && maxTokens < 1) {
-    return { ok: false, failure: failure('invalid-request', 'max_tokens: must be at least 1', { param: 'max_tokens' }) }
-  }
+  const refused = refusal(parameters, tier)
+  if (refused !== null) return { ok: false, failure: refused }
   for (const [name, pinned] of Object.entries(pins)) {
     if (pinned === undefined) continue
     if (parameters[name] !== undefined && parameters[name] !== pinned) {
@@ -88,6 +109,21 @@ export function readParameters(source: JsonObject, tier: 'train' | 'eval', pins:
   }
   if (tier === 'train') diagnostics.push(...shaping(parameters))
   return { ok: true, parameters, diagnostics }
+}
+
+/** Why parameters of the right kinds are refused all the same; null when they are not. */
+function refusal(parameters: JsonObject, tier: 'train' | 'eval'): Failure | null {
+  const { max_tokens: maxTokens, stop, chat_template_kwargs: kwargs } = parameters
+  const invalid = (param: string, problem: string): Failure => failure('invalid-request', `${param}: ${problem}`, { param })
+  if (typeof maxTokens === 'number' && maxTokens < 1) return invalid('max_tokens', 'must be at least 1')
+  if (Array.isArray(stop) && stop.length > MAX_STOPS) return invalid('stop', `must hold at most ${MAX_STOPS} strings`)
+  const reserved = Object.keys(isObject(kwargs) ? kwargs : {}).find((name) => RESERVED_KWARGS.has(name) || SPECIAL_TOKEN.test(name))
+  if (reserved !== undefined) return invalid(`chat_template_kwargs.${reserved}`, 'is not for a request to say')
+  if (tier === 'eval') return null
+  const endless = Object.entries(ENDLESS).find(([name, isEndless]) => isEndless(parameters[name]))
+  if (endless !== undefined) return constrained(endless[0])
+  const begun = Object.entries(BEGUN).find(([name, value]) => parameters[name] === value)
+  return begun === undefined ? null : invalid(begun[0], 'is not allowed in a training session: an answer is a whole turn of the model')
 }
 
 /** A forced tool call is constrained decoding too. */

@@ -218,7 +218,7 @@ describe.each(EACH.filter(({ kind }) => kind === 'sglang-native' || kind === 'll
       })
       for (const [name, value] of [
         ['response_format', { type: 'json_object' }],
-        ['vllm_xargs', { a: 1 }],
+        ['made_up', { a: 1 }],
         ['tool_choice', 'required'],
       ] as const) {
         const outcome = await generate(adapter, connection, { parameters: { [name]: value }, tools })

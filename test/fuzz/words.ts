@@ -137,7 +137,7 @@ function property(dice: Dice, named: (type: string) => string, letters: Case, de
 export const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 export function imageUrl(dice: Dice): string {
-  return dice.chance(0.7) ? `data:image/png;base64,${PIXEL}` : 'https://images.example/a.png'
+  return `data:image/${dice.pick(['png', 'jpeg', 'svg+xml'])};base64,${PIXEL}`
 }
 
 export function modelName(dice: Dice): string {

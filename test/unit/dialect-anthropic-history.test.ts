@@ -126,10 +126,6 @@ describe('user messages', () => {
     { given: [{ ...words('a'), cache_control: { type: 'ephemeral' } }], sent: 'a' },
     { given: [words('a'), words('b')], sent: 'a\nb' },
     { given: [words('a'), image], sent: [words('a'), shown] },
-    {
-      given: [{ type: 'image', source: { type: 'url', url: 'https://x/y.png' } }],
-      sent: [{ type: 'image_url', image_url: { url: 'https://x/y.png' } }],
-    },
     { given: [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'D' } }], sent: 'D' },
     { given: [{ type: 'document', title: 'T', context: 'C', source: { type: 'content', content: 'D' } }], sent: 'T\nC\nD' },
     { given: [{ type: 'document', source: { type: 'content', content: [words('D'), image] } }], sent: [words('D'), shown] },

@@ -301,7 +301,7 @@ describe('items and parts', () => {
   })
 
   it('without a message around them are gathered into a user message', () => {
-    const image = { type: 'input_image', image_url: 'https://x/y.png', detail: 'high' }
+    const image = { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'high' }
     const loose = [
       { type: 'input_text', text: 'a' },
       { type: 'input_text', text: 'b' },
@@ -314,7 +314,7 @@ describe('items and parts', () => {
         content: [
           { type: 'text', text: 'a' },
           { type: 'text', text: 'b' },
-          { type: 'image_url', image_url: { url: 'https://x/y.png', detail: 'high' } },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: 'high' } },
         ],
       },
     ])

@@ -110,11 +110,11 @@ describe('messages', () => {
     { given: [user, system('x'), system('y')], sent: [user, system('x'), system('y')] },
     { given: [system([{ type: 'text', text: 'one' }]), user], sent: [system([{ type: 'text', text: 'one' }]), user] },
     {
-      given: [system('A'), system([{ type: 'image_url', image_url: { url: 'data:x' } }]), user],
+      given: [system('A'), system([{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }]), user],
       sent: [
         system([
           { type: 'text', text: 'A' },
-          { type: 'image_url', image_url: { url: 'data:x' } },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
         ]),
         user,
       ],

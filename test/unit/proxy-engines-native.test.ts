@@ -281,7 +281,6 @@ describe('llama.cpp', () => {
 
   it('takes no notice of what changes nothing', async () => {
     const parameters = {
-      priority: 1,
       cache_salt: 's',
       skip_special_tokens: true,
       min_tokens: 0,

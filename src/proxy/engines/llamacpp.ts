@@ -24,7 +24,6 @@ const SAMPLING: { readonly [name: string]: string } = {
 }
 /** Nothing depends on them here, or the value asked for is what the server does anyway. */
 const NEEDLESS: { readonly [name: string]: (value: unknown) => boolean } = {
-  priority: () => true,
   cache_salt: () => true,
   skip_special_tokens: (value) => value === true,
   spaces_between_special_tokens: (value) => value === true,

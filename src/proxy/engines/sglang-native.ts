@@ -33,7 +33,7 @@ const SAMPLING: { readonly [name: string]: string } = {
   ebnf: 'ebnf',
   json_schema: 'json_schema',
 }
-const BESIDE: readonly string[] = ['priority', 'cache_salt']
+const BESIDE: readonly string[] = ['cache_salt']
 
 const FIELDS: TokenFields = {
   promptIds: 'the prompt',

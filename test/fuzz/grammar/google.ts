@@ -69,7 +69,7 @@ function userPart(dice: Dice, refusable: Refusable): Body {
   return dice.weighted<() => Body>([
     [12, () => ({ text: textOrEmpty(dice) })],
     [2, () => ({ inlineData: { mimeType: 'image/png', data: PIXEL } })],
-    [1, () => ({ fileData: { mimeType: 'image/png', fileUri: 'https://images.example/a.png' } })],
+    [RARE, () => refusable.because('file-address', { fileData: { mimeType: 'image/png', fileUri: 'https://images.example/a.png' } })],
     [RARE, () => refusable.because('inline-document', { inlineData: { mimeType: 'application/pdf', data: PIXEL } })],
     [RARE, () => refusable.because('file-document', { fileData: { mimeType: 'video/mp4', fileUri: 'https://videos.example/a' } })],
   ])()

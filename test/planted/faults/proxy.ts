@@ -333,4 +333,25 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: 'return true',
     suites: ['test/unit/proxy-long-input.test.ts'],
   },
+  {
+    name: 'an inference server is sent to an address of the client’s',
+    file: 'src/proxy/dialects/content.ts',
+    find: 'if (!DATA_URL.test(url))',
+    replace: 'if (url.startsWith("file:"))',
+    suites: ['test/unit/dialect-hostile.test.ts'],
+  },
+  {
+    name: 'a chat template of the client’s runs in the inference server',
+    file: 'src/proxy/parameters.ts',
+    find: "    'chat_template conversation messages tools",
+    replace: "    'conversation messages tools",
+    suites: ['test/unit/dialect-hostile.test.ts'],
+  },
+  {
+    name: 'a training session begins an answer in the client’s words',
+    file: 'src/proxy/parameters.ts',
+    find: 'continue_final_message: true }',
+    replace: '}',
+    suites: ['test/unit/dialect-hostile.test.ts'],
+  },
 ]

@@ -61,12 +61,12 @@ function readImage(source: JsonObject, place: string): ContentPart {
   switch (source.type) {
     case 'base64': {
       const type = text(source.media_type, `${place}.media_type`)
-      return imagePart(`data:${type};base64,${text(source.data, `${place}.data`)}`)
+      return imagePart(`data:${type};base64,${text(source.data, `${place}.data`)}`, `${place}.media_type`)
     }
     case 'url':
-      return imagePart(text(source.url, `${place}.url`))
+      return imagePart(text(source.url, `${place}.url`), `${place}.url`)
     default:
-      return refuse(place, `an image can be given as base64 or url, not as ${named(source.type)}`)
+      return refuse(place, `an image can be given as base64, not as ${named(source.type)}`)
   }
 }
 

@@ -9,13 +9,13 @@ export function readMedia(part: Fields): ContentPart | null {
   const inline = objectAt(part, 'inlineData')
   if (inline !== null) {
     const mimeType = imageType(inline)
-    return imagePart(`data:${mimeType};base64,${text(valueAt(inline, 'data'), placeOf(inline, 'data'))}`)
+    return imagePart(`data:${mimeType};base64,${text(valueAt(inline, 'data'), placeOf(inline, 'data'))}`, placeOf(inline, 'mimeType'))
   }
   const file = objectAt(part, 'fileData')
   if (file === null) return null
   const uri = text(valueAt(file, 'fileUri'), placeOf(file, 'fileUri'))
   if (valueAt(file, 'mimeType') !== undefined || !IMAGE_NAME.test(uri)) imageType(file)
-  return imagePart(uri)
+  return imagePart(uri, placeOf(file, 'fileUri'))
 }
 
 /** A file may come without its type; then its name has to say it. */

@@ -3,7 +3,7 @@ import type { Diagnostic } from '../../../contract/call.ts'
 import type { ContentPart } from '../../chat.ts'
 import { describe, isObject, type JsonObject } from '../../json.ts'
 import { note } from '../../notes.ts'
-import { imagePart, textPart } from '../content.ts'
+import { imagePart, knownDetail, textPart } from '../content.ts'
 import { isAbsent, object, refuse, text } from '../reading.ts'
 
 /** The field that holds the text of a part. */
@@ -44,10 +44,9 @@ export function readPart(part: JsonObject, place: string, diagnostics: Diagnosti
 function readImage(part: JsonObject, place: string, diagnostics: Diagnostic[]): ContentPart {
   const { image_url: image, detail } = part
   if (isAbsent(image)) return refuse(`${place}.image_url`, 'expected a URL or a data URL: no files are stored here')
-  const url = isObject(image) ? text(image.url, `${place}.image_url.url`) : text(image, `${place}.image_url`)
+  const here = `${place}.image_url${isObject(image) ? '.url' : ''}`
   const wished = isAbsent(detail) && isObject(image) ? image.detail : detail
-  // OpenAI's `original` is nothing that a chat engine takes.
-  if (wished === 'auto' || wished === 'low' || wished === 'high') return imagePart(url, wished)
-  if (!isAbsent(wished)) note('field-dropped', `${place}.detail`, diagnostics)
-  return imagePart(url)
+  const known = knownDetail(wished)
+  if (known === undefined && !isAbsent(wished)) note('field-dropped', `${place}.detail`, diagnostics)
+  return imagePart(text(isObject(image) ? image.url : image, here), here, known)
 }
