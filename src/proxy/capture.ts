@@ -47,7 +47,8 @@ export type Capture = {
   /** The record, with the better of what it said and `delivery`; null while the call has none. */
   deliver(call: CallId, delivery: Delivery): CallRecord | null
   /** The messages of a recorded call and its answer, as the engine knows them; null for a call that has none. */
-  conversationOf(call: string): readonly ChatMessage[] | null
+  conversationOf(call: string, maxChars: number): readonly ChatMessage[] | 'too-long' | null
+  /** Of the texts, and of what refers to them. */
   textBytes(): number
   seal(): SealedCalls
   release(sealed: SealedCalls): void
@@ -61,6 +62,7 @@ export type CaptureOptions = {
 }
 
 const NO_TOKENS: CapturedTokens = { promptIds: [], sampledIds: [], logprobs: null, error: null }
+const REFERENCE_BYTES = 8
 const WORTH: { readonly [delivery in Delivery]: number } = { no: 0, partial: 1, yes: 2 }
 
 export function openCapture(options: CaptureOptions): Capture {
@@ -69,6 +71,7 @@ export function openCapture(options: CaptureOptions): Capture {
   const calls: CallRecord[] = []
   const indexes = new Map<CallId, number>()
   let upstreamFailures = 0
+  let references = 0
 
   /** Every call gets an entry, so that record i and tokens i are the same call. */
   function append(captured: CapturedTokens): CaptureError | null {
@@ -116,6 +119,7 @@ export function openCapture(options: CaptureOptions): Capture {
         error: end.error,
       }
       if (end.isUpstreamFailure) upstreamFailures += 1
+      references += record.promptMessages.length
       indexes.set(record.id, calls.length)
       calls.push(record)
       return record
@@ -129,14 +133,17 @@ export function openCapture(options: CaptureOptions): Capture {
       calls[index] = delivered
       return delivered
     },
-    conversationOf(call) {
+    conversationOf(call, maxChars) {
       const index = indexes.get(callId(call))
       const record = index === undefined ? undefined : calls[index]
       if (record === undefined || record.responseMessage === null) return null
+      const told = [...record.promptMessages, record.responseMessage].map((at) => texts.at(at) ?? 'null')
+      // Texts that are kept once may stand in it many times.
+      if (told.reduce((sum, text) => sum + text.length, 0) > maxChars) return 'too-long'
       // The pool holds what this file wrote.
-      return [...record.promptMessages, record.responseMessage].map((at): ChatMessage => JSON.parse(texts.at(at) ?? 'null'))
+      return told.map((text): ChatMessage => JSON.parse(text))
     },
-    textBytes: texts.bytes,
+    textBytes: () => texts.bytes() + references * REFERENCE_BYTES,
     seal: () => ({ calls: [...calls], messages: texts.all(), tokens: tokens.lease(), upstreamFailures }),
     release: (sealed) => tokens.release(sealed.tokens),
     close: () => tokens.close(),

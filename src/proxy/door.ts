@@ -27,6 +27,8 @@ export type Turn = {
 
 export type DoorHost = GenerationHost & {
   readonly admission: Admission
+  /** True when the texts of all sessions are too many, and a session with so many bytes has more than its part. */
+  readonly isCrowdedBy: (textBytes: number) => boolean
   /** False when the ledger would not take it: the answer may then not be given. */
   readonly recordCall: (record: CallRecord) => Promise<boolean>
   readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
@@ -45,6 +47,8 @@ type Attached = { readonly ok: true; readonly turn: Turn } | { readonly ok: fals
 export type Door = {
   readonly options: DoorOptions
   isOpen(): boolean
+  /** Of what is kept of its calls. */
+  textBytes(): number
   /** Starts the turn, or adopts the one a client left. Synchronous: nothing of the session moves between question and answer. */
   attach(asked: AskedCall): Attached
   /** The same conversation as a call would send it, with what this session's answers said put back. */
@@ -197,9 +201,13 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   ): { readonly ok: true; readonly normalised: NormalisedCall } | { readonly ok: false; readonly failure: Failure } {
     const { continues, request } = normalised
     if (continues === null) return { ok: true, normalised }
-    const earlier = capture.conversationOf(continues)
+    const param = 'previous_response_id'
+    const earlier = capture.conversationOf(continues, settings.maxBodyBytes)
+    if (earlier === 'too-long') {
+      const detail = `${param}: the conversation before it is longer than ${settings.maxBodyBytes} characters`
+      return { ok: false, failure: failure('too-large', detail, { param }) }
+    }
     if (earlier === null) {
-      const param = 'previous_response_id'
       return { ok: false, failure: failure('previous-response-unknown', `${param}: no answer of this session has that id`, { param }) }
     }
     // Instructions are not carried over from one response to the next: those of this request take their place.
@@ -232,6 +240,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
 
   return {
     options,
+    textBytes: capture.textBytes,
     isOpen: () => phase === 'open',
     attach(asked) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
@@ -244,7 +253,8 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
         const adopted = effect === undefined ? undefined : running.get(effect.call)
         if (adopted !== undefined) return { ok: true, turn: adopted.turn }
       }
-      if (calls >= settings.maxCallsPerSession || capture.textBytes() > settings.maxTextBytesPerSession) {
+      const textBytes = capture.textBytes()
+      if (calls >= settings.maxCallsPerSession || textBytes > settings.maxTextBytesPerSession || host.isCrowdedBy(textBytes)) {
         return { ok: false, failure: failure('budget-exhausted', 'the session has used up its model calls') }
       }
       const ticket = host.admission.enter(options.session)

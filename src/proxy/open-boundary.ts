@@ -98,6 +98,10 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       linePerSession: settings.linePerSession,
       linePerThread: settings.linePerThread,
     }),
+    isCrowdedBy(textBytes) {
+      const all = [...doors.values()].reduce((sum, door) => sum + door.textBytes(), 0)
+      return all > settings.maxTextBytesPerThread && textBytes > all / doors.size
+    },
     recordCall: options.recordCall,
     report,
   }

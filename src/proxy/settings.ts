@@ -18,6 +18,8 @@ export type BoundarySettings = {
   /** Over the life of a session. */
   readonly maxCallsPerSession: number
   readonly maxTextBytesPerSession: number
+  /** Of all sessions that have a door; beyond it, those with more than their part make no more calls. */
+  readonly maxTextBytesPerThread: number
   readonly maxBodyBytes: number
   /** Requests that are read, or wait for their answers, and what of them is in memory. */
   readonly requestMemory: RequestMemoryLimits
@@ -44,6 +46,7 @@ export const DEFAULT_SETTINGS: BoundarySettings = {
   holdDeadlineMs: 120_000,
   maxCallsPerSession: 10_000,
   maxTextBytesPerSession: 256 * 2 ** 20,
+  maxTextBytesPerThread: 2 ** 30,
   maxBodyBytes: 64 * 2 ** 20,
   requestMemory: { requestsPerSession: 128, bytesPerSession: 160 * 2 ** 20, bytesPerThread: 512 * 2 ** 20 },
   maxResponseBytes: 256 * 2 ** 20,

@@ -77,6 +77,8 @@ export type GatewayThread = {
 
 /** The ledger answers at once in memory and within its own fsync on disk; an answer that never comes is a lost ledger. */
 const RECORD_DEADLINE_MS = 30_000
+/** Of the token memory: an agent that changes the head of every prompt must not leave the others without. */
+const SESSION_SHARE = 1 / 4
 
 /** Rejects when the model port cannot be bound or a custom module cannot be used. */
 export async function openGatewayThread(
@@ -95,6 +97,7 @@ export async function openGatewayThread(
     if (gateway !== null) courier(gateway, message)
   }
   const arena = openArena({
+    sessionShare: SESSION_SHARE,
     ...setup.arena,
     onPressure: (high) => tellGateway({ type: 'arena-pressure', high }),
   })

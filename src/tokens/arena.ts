@@ -10,6 +10,8 @@ export type ArenaOptions = {
   readonly blockTokens?: number
   /** The bound on the arena's memory. Slabs are made when first needed and kept until `close`. */
   readonly maxSlabs: number
+  /** The part of it that one session may take, all of it unless told otherwise. A session that has its part is no pressure. */
+  readonly sessionShare?: number
   /** The leased share of all blocks at which pressure begins. It ends with a session, once an eighth less is leased. */
   readonly pressureAt?: number
   /** Told on every change. A refused append is pressure too. Must not throw. */
@@ -33,23 +35,30 @@ export type Arena = {
 
 /** Opens token memory whose single writer is the calling thread. Throws a RangeError on options that make no arena. */
 export function openArena(options: ArenaOptions): Arena {
-  const { slabTokens = 2 ** 20, blockTokens = 2 ** 12, maxSlabs, pressureAt = 0.8, onPressure = () => {} } = options
+  const { slabTokens = 2 ** 20, blockTokens = 2 ** 12, maxSlabs, sessionShare = 1, pressureAt = 0.8, onPressure = () => {} } = options
   checkCount('slabTokens', slabTokens)
   checkCount('blockTokens', blockTokens)
   checkCount('maxSlabs', maxSlabs)
   if (slabTokens % blockTokens !== 0) throw new RangeError(`slabTokens (${slabTokens}) must be a multiple of blockTokens (${blockTokens})`)
-  if (!(pressureAt > 0 && pressureAt <= 1)) throw new RangeError(`pressureAt must lie in (0, 1], not ${pressureAt}`)
+  checkShare('pressureAt', pressureAt)
+  checkShare('sessionShare', sessionShare)
 
   const pool = openBlockPool({ slabTokens, blockTokens, maxSlabs, pressureAt, onPressure })
   let leasesMade = 0
   const host = {
     pool,
+    maxSessionBlocks:
+      sessionShare === 1 ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor((sessionShare * maxSlabs * slabTokens) / blockTokens)),
     nextLease: () => ++leasesMade,
     promptScratch: openIdScratch(),
     sampledScratch: openIdScratch(),
     logprobScratch: openLogprobScratch(),
   }
   return { openSession: () => openSessionTokens(host), stats: pool.stats, close: pool.close }
+}
+
+function checkShare(name: string, value: number): void {
+  if (!(value > 0 && value <= 1)) throw new RangeError(`${name} must lie in (0, 1], not ${value}`)
 }
 
 function checkCount(name: string, value: number): void {

@@ -37,6 +37,8 @@ export type SessionTokens = {
 /** What the sessions of one arena have in common. */
 export type SessionHost = {
   readonly pool: BlockPool
+  /** A session that would have more is told that the arena is full. */
+  readonly maxSessionBlocks: number
   readonly nextLease: () => number
   readonly promptScratch: ReturnType<typeof openIdScratch>
   readonly sampledScratch: ReturnType<typeof openIdScratch>
@@ -138,7 +140,8 @@ export function openSessionTokens(host: SessionHost): SessionTokens {
 
       const { parent, shared } = longestKnownPrefix(prompt)
       const words = prompt.length - shared + sampled.length + (logprobs?.length ?? 0)
-      const claimed = pool.claim(Math.ceil((filled + words) / pool.blockTokens) - blocks.length)
+      const needed = Math.ceil((filled + words) / pool.blockTokens)
+      const claimed = needed > host.maxSessionBlocks ? null : pool.claim(needed - blocks.length)
       if (claimed === null) return { ok: false, error: 'arena-full' }
       blocks.push(...claimed)
 

@@ -90,6 +90,17 @@ describe('TI-17: previous_response_id', () => {
     expect(proxy.generations).toHaveLength(1)
   })
 
+  it('with a conversation that grew from one text to more than a body is refused', async () => {
+    const proxy = openProxy({ settings: { maxBodyBytes: 5_000 } })
+    const door = proxy.openDoor()
+    const long = { role: 'user', content: 'x'.repeat(3_000) }
+    const first = await turn(proxy, door, { input: [long] }, { role: 'assistant', content: 'a' })
+    const second = await turn(proxy, door, { previous_response_id: first.id, input: [long] }, { role: 'assistant', content: 'b' })
+    const third = await ask(proxy, door, { previous_response_id: second.id, input: [long] })
+    expect([third.status(), third.json()]).toMatchObject([413, { error: { code: 'too_large', param: 'previous_response_id' } }])
+    expect(proxy.generations).toHaveLength(2)
+  })
+
   it('with a result of a call that its conversation does not hold is refused with the id of the call', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()

@@ -142,6 +142,36 @@ describe('a session that sends more than it may', () => {
   })
 })
 
+describe('a session that keeps more than its part', () => {
+  const saying = (text: string) => ({ ...HELLO, messages: [{ role: 'user', content: text }] })
+  const answered = async (fixture: ProxyFixture, door: ReturnType<ProxyFixture['openDoor']>, body: object) => {
+    const sink = await fixture.chat(door, body)
+    fixture.generations.at(-1)?.answer()
+    await fixture.settle()
+    return sink.status()
+  }
+
+  it('makes no more calls once all sessions keep too much, and the others do', async () => {
+    const opened = openProxy({ settings: { maxTextBytesPerThread: 10_000 } })
+    proxy = opened
+    const [greedy, modest] = [opened.openDoor(), opened.openDoor()]
+    expect(await answered(opened, modest, saying('a'))).toBe(200)
+    expect(await answered(opened, greedy, saying('x'.repeat(10_000)))).toBe(200)
+    expect(await answered(opened, greedy, saying('y'))).toBe(429)
+    expect(await answered(opened, modest, saying('b'))).toBe(200)
+    greedy.close()
+    expect(await answered(opened, modest, saying('c'))).toBe(200)
+  })
+
+  it('has ended when what refers to its texts is too much, however few they are', async () => {
+    const opened = openProxy({ settings: { maxTextBytesPerSession: 5_000 } })
+    proxy = opened
+    const door = opened.openDoor()
+    const many = { ...HELLO, messages: Array.from({ length: 1_000 }, () => ({ role: 'user', content: 'x' })) }
+    expect([await answered(opened, door, many), await answered(opened, door, saying('y'))]).toEqual([200, 429])
+  })
+})
+
 describe('a body', () => {
   const post = async (text: string | Uint8Array, headers: Readonly<Record<string, string>> = {}, limits: Partial<typeof LIMITS> = {}) => {
     const { openDoor, send, settle, generations } = open(limits)

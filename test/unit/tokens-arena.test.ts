@@ -29,6 +29,14 @@ describe('a full arena', () => {
     expect(arena.stats()).toMatchObject({ allocatedBlocks: 4, freeBlocks: 0, leasedBlocks: 4 })
   })
 
+  it('is full for the session that has its part of it, and for no other', () => {
+    const arena = openArena({ ...SMALL, sessionShare: 0.5 })
+    const [greedy, other] = [arena.openSession(), arena.openSession()]
+    expect([fill(greedy, 2), fill(greedy, 1), fill(other, 2)]).toEqual(['stored', 'arena-full', 'stored'])
+    greedy.close()
+    expect(fill(arena.openSession(), 2)).toBe('stored')
+  })
+
   it('makes no slab for a call that can never fit', () => {
     const arena = openArena(SMALL)
     expect(fill(arena.openSession(), 5)).toBe('arena-full')
@@ -165,6 +173,7 @@ describe('the options', () => {
     { options: { maxSlabs: 1, slabTokens: 10, blockTokens: 4 }, message: 'slabTokens (10) must be a multiple of blockTokens (4)' },
     { options: { maxSlabs: 1, pressureAt: 0 }, message: 'pressureAt must lie in (0, 1], not 0' },
     { options: { maxSlabs: 1, pressureAt: 1.1 }, message: 'pressureAt must lie in (0, 1], not 1.1' },
+    { options: { maxSlabs: 1, sessionShare: 0 }, message: 'sessionShare must lie in (0, 1], not 0' },
   ])('$options are refused: $message', ({ options, message }) => {
     expect(() => openArena(options)).toThrow(message)
   })

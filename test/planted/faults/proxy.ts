@@ -354,4 +354,18 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: '}',
     suites: ['test/unit/dialect-hostile.test.ts'],
   },
+  {
+    name: 'a conversation that is named may be of any length',
+    file: 'src/proxy/capture.ts',
+    find: '> maxChars',
+    replace: '> Number.MAX_VALUE',
+    suites: ['test/unit/dialect-responses-session.test.ts'],
+  },
+  {
+    name: 'one session’s texts may be all that a thread keeps',
+    file: 'src/proxy/open-boundary.ts',
+    find: 'textBytes > all / doors.size',
+    replace: 'textBytes > all',
+    suites: ['test/unit/proxy-request-memory.test.ts'],
+  },
 ]

@@ -86,4 +86,11 @@ export const TOKEN_FAULTS: readonly PlantedFault[] = [
     replace: 'const isPossible = true',
     suites: ['test/unit/tokens-arena.test.ts'],
   },
+  {
+    name: 'one session may fill the arena of all',
+    file: 'src/tokens/session-tokens.ts',
+    find: 'needed > host.maxSessionBlocks ? null : ',
+    replace: '',
+    suites: ['test/unit/tokens-arena.test.ts'],
+  },
 ]
