@@ -14,6 +14,8 @@ it.each([
   ['one character more', 'x'.repeat(FULL + 1), [FULL, 1]],
   ['two full pieces', 'x'.repeat(2 * FULL), [FULL, FULL]],
   ['a character of two halves across the cut', `${'x'.repeat(FULL - 1)}${FACE}y`, [FULL - 1, 3]],
+  ['the first character of two halves across the cut', `${'x'.repeat(FULL - 1)}\u{10000}y`, [FULL - 1, 3]],
+  ['the last character of two halves across the cut', `${'x'.repeat(FULL - 1)}\u{10ffff}y`, [FULL - 1, 3]],
   ['a character of two halves before the cut', `${'x'.repeat(FULL - 2)}${FACE}y`, [FULL, 1]],
   ['a character just below those of two halves', `${'x'.repeat(FULL - 1)}\ud7ffy`, [FULL, 1]],
   ['a second half without its first', `${'x'.repeat(FULL - 1)}\udc00y`, [FULL, 1]],
