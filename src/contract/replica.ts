@@ -37,12 +37,19 @@ const MAX_RANKS = 256
 
 const count = z.int().min(1).max(1_000_000)
 export const idSchema = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
-/** Credentials in a URL are never sent, and would be shown. */
-export const engineUrlSchema = httpUrl.refine(
-  (url) => !URL.canParse(url) || new URL(url).username + new URL(url).password === '',
-  'must not hold a user name or password',
-)
+const MAX_URL_CHARS = 2_048
+/** What stands in a URL beside its origin and path is never sent, and would be shown. */
+export const engineUrlSchema = httpUrl
+  .refine((url) => url.length <= MAX_URL_CHARS, `must have at most ${MAX_URL_CHARS} characters`)
+  .refine((url) => hasNone(url, ['username', 'password']), 'must not hold a user name or password')
+  .refine((url) => hasNone(url, ['search', 'hash']), 'must not hold a query or a fragment')
 export const engineSchema = z.enum(['sglang', 'sglang-native', 'vllm', 'llamacpp'])
+
+function hasNone(url: string, parts: readonly ('username' | 'password' | 'search' | 'hash')[]): boolean {
+  if (!URL.canParse(url)) return true
+  const parsed = new URL(url)
+  return parts.every((part) => parsed[part] === '')
+}
 
 const shape = {
   url: engineUrlSchema,

@@ -215,6 +215,22 @@ describe('a list of workers', () => {
     })
   })
 
+  it('is shown without the credentials and the query of its workers, which are not sent', async () => {
+    const urls = ['http://me:secret@a:1/x?key=secret', 'https://me:secret@b@2', 'grpc://me:secret@c:1']
+    const list = {
+      type: 'listed',
+      workers: [
+        { url: 'http://a:1/x', rank: null },
+        { url: 'https://b', rank: 2 },
+      ],
+    }
+    expect(await read({ '/list_workers': { urls } })).toEqual({ ...list, passed: ['grpc://c:1 is no HTTP address'] })
+    expect(await read({ '/workers': { workers: urls.map((url) => ({ url })) } })).toEqual({
+      ...list,
+      passed: ['grpc://c:1 is no HTTP address'],
+    })
+  })
+
   it.each([[{}], [{ '/workers': [] }], [{ '/workers': { workers: 3 } }], [{ '/list_workers': { urls: {} } }], [{ '/list_workers': null }]])(
     'is none: %j',
     async (bodies) => {

@@ -8,6 +8,9 @@ import { type Worker, type WorkerList, workerKey } from './workers.ts'
 /** A worker must be missing from this many lists in a row: a router that was restarted lists none until they have registered again. */
 const MISSED_LISTS = 2
 
+/** Of those that are passed over. */
+const MAX_TOLD = 16
+
 export type RouterState = {
   readonly everyMs: number
   /** By key, with how many lists in a row it is missing from. */
@@ -65,6 +68,6 @@ function listed(state: RouterState, result: Settled<WorkerList>): Step {
     if (missed + 1 < MISSED_LISTS) workers.set(key, { worker, missed: missed + 1 })
     else effects.push({ type: 'worker-left', worker })
   }
-  const detail = passed.length === 0 ? null : passed.join('; ')
+  const detail = passed.length === 0 ? null : passed.slice(0, MAX_TOLD).join('; ')
   return [{ ...state, workers, status: { state: 'up', detail } }, [...effects, again]]
 }

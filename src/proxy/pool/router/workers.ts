@@ -53,11 +53,11 @@ function readDescribed(body: unknown): WorkerList | null {
   for (const entry of body.workers as readonly unknown[]) {
     const worker = isObject(entry) && typeof entry.url === 'string' ? workerOf(entry.url) : null
     if (!isObject(entry) || worker === null) {
-      passed.push(`${isObject(entry) ? String(entry.url) : 'an entry'} is no HTTP address`)
+      passed.push(`${isObject(entry) ? shown(entry.url) : 'an entry'} is no HTTP address`)
     } else if (entry.worker_type !== undefined && entry.worker_type !== 'regular') {
-      passed.push(`${String(entry.url)} is of type ${String(entry.worker_type)}`)
+      passed.push(`${worker.url} is of type ${shown(entry.worker_type)}`)
     } else if (typeof entry.connection_mode === 'string' && entry.connection_mode.toLowerCase() !== 'http') {
-      passed.push(`${String(entry.url)} speaks ${entry.connection_mode}`)
+      passed.push(`${worker.url} speaks ${shown(entry.connection_mode)}`)
     } else workers.push(worker)
   }
   return { type: 'listed', workers: distinct(workers), passed }
@@ -68,14 +68,25 @@ function readUrls(body: unknown): WorkerList | null {
   if (!isObject(body) || !Array.isArray(body.urls)) return null
   const urls: readonly unknown[] = body.urls
   const workers = urls.map((url) => (typeof url === 'string' ? workerOf(url) : null))
-  const passed = urls.flatMap((url, index) => (workers[index] === null ? [`${String(url)} is no HTTP address`] : []))
+  const passed = urls.flatMap((url, index) => (workers[index] === null ? [`${shown(url)} is no HTTP address`] : []))
   return { type: 'listed', workers: distinct(workers.filter((worker) => worker !== null)), passed }
 }
 
 function workerOf(text: string): Worker | null {
   const [, url = text, rank] = /^(.*)@(\d{1,4})$/.exec(text) ?? []
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return null
-  return { url: new URL(url).href.replace(/\/+$/, ''), rank: rank === undefined ? null : Number(rank) }
+  if (text.length > MAX_URL_CHARS || !/^https?:\/\//.test(url) || !URL.canParse(url)) return null
+  // What stands in it beside them is never sent, and would be shown.
+  const { origin, pathname } = new URL(url)
+  return { url: (origin + pathname).replace(/\/+$/, ''), rank: rank === undefined ? null : Number(rank) }
+}
+
+const MAX_URL_CHARS = 2_048
+const MAX_SHOWN_CHARS = 100
+
+/** For people, without the credentials that a URL may hold. */
+function shown(value: unknown): string {
+  const text = String(value).slice(0, MAX_URL_CHARS)
+  return text.replace(/\/\/[^/]*@/, '//').slice(0, MAX_SHOWN_CHARS)
 }
 
 function distinct(workers: readonly Worker[]): readonly Worker[] {
