@@ -33,7 +33,7 @@ function haveSameCalls(returned: AssistantMessage, answer: AnswerMessage, isSame
 }
 
 /** Clients trim it, and some that were told it in pieces return the last piece alone. */
-export function isSameReasoning(given: string | undefined, returned: string): boolean {
+function isSameReasoning(given: string | undefined, returned: string): boolean {
   return given?.trim().endsWith(returned.trim()) === true
 }
 
