@@ -332,6 +332,17 @@ describe('items and parts', () => {
     expect(read.diagnostics).toEqual(notes)
   })
 
+  it.each([
+    { outer: {}, kept: 'low' },
+    { outer: { detail: null }, kept: 'low' },
+    { outer: { detail: 'high' }, kept: 'high' },
+  ])('keep an image in the shape of chat, with the detail that stands nearest to its part: $outer', ({ outer, kept }) => {
+    const image_url = { url: 'data:image/png;base64,AA', detail: 'low' }
+    const read = accepted({ input: [{ type: 'image_url', image_url, ...outer }] })
+    expect(read.request.messages).toEqual([{ role: 'user', content: [{ type: 'image_url', image_url: { ...image_url, detail: kept } }] }])
+    expect(read.diagnostics).toEqual([])
+  })
+
   it('have texts alone joined to one string, the same on every turn', () => {
     const parts = [
       { type: 'input_text', text: 'a' },

@@ -226,6 +226,7 @@ describe('shell tools', () => {
   it.each([
     { name: 'shell', sampled: 'ls -l', action: { commands: ['ls -l'] } },
     { name: 'shell', sampled: '{"commands": "ls"}', action: { commands: ['ls'] } },
+    { name: 'shell', sampled: '{"commands": ["ls"], "timeout_ms": 1.5}', action: { commands: ['ls'], timeout_ms: null } },
     { name: 'shell', sampled: '{"commands": [1]}', action: { commands: ['{"commands": [1]}'] } },
     { name: 'local_shell', sampled: '{"command": "ls"}', action: { command: ['bash', '-lc', 'ls'] } },
     { name: 'local_shell', sampled: 'ls', action: { command: ['bash', '-lc', 'ls'] } },
@@ -273,6 +274,15 @@ describe('a search for tools that the client makes', () => {
       execution: 'client',
       arguments: { query: 'mail' },
     })
+  })
+
+  it.each([
+    { type: 'tool_search', execution: 'client' },
+    { type: 'tool_search', execution: 'server', parameters: { type: 'object' } },
+  ])('is dropped where no client makes it, or nothing says how: %o', (tool) => {
+    const read = accepted({ tools: [tool] })
+    expect(read.request.tools).toBeNull()
+    expect(read.diagnostics).toEqual([{ code: 'tool-dropped', detail: 'tools[0]: nothing here runs tools of type tool_search' }])
   })
 
   it('keeps the digits of its arguments, and tells what is no object as it was written', () => {
@@ -344,6 +354,10 @@ describe('a choice of tools', () => {
     { choice: { type: 'local_shell' }, sent: forced('local_shell') },
   ])('$choice is told to the engine as $sent', ({ choice, sent }) => {
     expect(accepted({ tools: TOOLS, tool_choice: choice }).request.parameters).toEqual(sent)
+  })
+
+  it.each(['auto', 'none'])('%s forces nothing, and goes into training as well', (choice) => {
+    expect(accepted({ tools: TOOLS, tool_choice: choice }, 'train').request.parameters).toEqual({ tool_choice: choice })
   })
 
   it('among allowed tools shows the engine those only, and every call is still told in its own form', () => {

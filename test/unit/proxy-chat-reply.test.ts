@@ -239,6 +239,7 @@ describe('a failure', () => {
     { code: 'too-large', status: 413, type: 'invalid_request_error', told: 'too_large' },
     { code: 'context-overflow', status: 400, type: 'invalid_request_error', told: 'context_length_exceeded' },
     { code: 'overloaded', status: 429, type: 'rate_limit_error', told: 'rate_limit_exceeded' },
+    { code: 'gateway-error', status: 500, type: 'server_error', told: 'gateway_error' },
     { code: 'engine-aborted', status: 503, type: 'server_error', told: 'engine_aborted' },
     { code: 'engine-timeout', status: 504, type: 'server_error', told: 'engine_timeout' },
   ] as const)('$code has status $status and type $type', ({ code, status, type, told }) => {

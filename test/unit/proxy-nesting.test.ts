@@ -1,10 +1,19 @@
 // JSON nested deeper than anybody nests it: refused in a request, and no more than text in what was sampled.
 import { describe, expect, it } from 'vitest'
+import { parseJsonText } from '../../src/proxy/json.ts'
 import { openProxy } from '../lib/proxy-fixture.ts'
 
 const DEEP = 20_000
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
 const ROUTES = ['/v1/chat/completions', '/v1/messages', '/v1/responses', '/v1beta/models/m:generateContent']
+
+it.each([
+  ['lists', nested],
+  ['objects', (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`],
+])('%s may be nested 512 levels deep, and no deeper', (_given, text) => {
+  expect(parseJsonText(text(512)).ok).toBe(true)
+  expect(parseJsonText(text(513))).toEqual({ ok: false, detail: 'nested deeper than 512 levels' })
+})
 
 describe.each(ROUTES)('a request of %s', (route) => {
   it.each([600, DEEP])('nested %i levels deep is refused as what it is', async (depth) => {

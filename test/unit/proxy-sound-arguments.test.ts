@@ -1,5 +1,7 @@
 // One sampled call that is no JSON must not end a session: an engine that refuses to be shown it again is asked without it, once.
 import { expect, it } from 'vitest'
+import type { ChatMessage } from '../../src/proxy/chat.ts'
+import { withSoundArguments } from '../../src/proxy/sound-arguments.ts'
 import { openProxy, type ProxyFixture } from '../lib/proxy-fixture.ts'
 
 const BROKEN = '{"path": "a.txt", "text": "unclosed'
@@ -30,6 +32,16 @@ it.each([400, 500])('is asked again with an empty object after a %i, and the rec
     detail: '1 calls in history: Unterminated string starting at: line 1 column 27 (char 26)',
   })
   await proxy.close()
+})
+
+it('leaves arguments that are empty or an object as they were sampled', () => {
+  const said = (...texts: readonly string[]): ChatMessage => ({
+    role: 'assistant',
+    content: null,
+    tool_calls: texts.map((text, index) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: text } })),
+  })
+  expect(withSoundArguments([said('', '{"a":  1}')])).toBeNull()
+  expect(withSoundArguments([said('', '{"a":  1}', '[1]', 'x')])).toEqual({ messages: [said('', '{"a":  1}', '{}', '{}')], replaced: 2 })
 })
 
 it('is asked only once more, and not at all when every call in history is sound or the prompt is too long', async () => {
