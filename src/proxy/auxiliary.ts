@@ -44,7 +44,7 @@ export function openAuxiliary({ pool, profileOf, maxBodyBytes }: AuxiliaryOption
         if (countable.kind === 'text') return countable
         return { ...countable, request: prepare(countable.request, profileOf(model), 'eval').request }
       })
-      const body = dialect.tokenCount(tokens ?? estimateTokens(countable), entry(url.model ?? pool.modelName()))
+      const body = dialect.tokenCount(tokens ?? estimateTokens(countable), entry(pool.modelName()))
       return json(body, tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {})
     },
     // Every name is served by the one policy, so every name that is asked for exists.

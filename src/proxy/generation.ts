@@ -39,7 +39,7 @@ export async function generate(
     }
     const verdict = judge({ kernel, settings, ending, lessons, signal }, sent)
     if (verdict.type === 'ended') return verdict.generated
-    if (verdict.afterMs > 0) await pause(kernel, verdict.afterMs, signal)
+    await pause(kernel, verdict.afterMs, signal)
   }
 }
 

@@ -46,6 +46,11 @@ describe('a probe', () => {
     },
     { given: 'a router without /health', routes: { [chat]: completion() }, found: { type: 'serving', tier: 'train', maxModelLen: null } },
     {
+      given: 'a context that is none',
+      routes: { '/v1/models': respond({ data: [{ id: 'policy', max_model_len: 0 }] }), [chat]: completion() },
+      found: { type: 'serving', maxModelLen: null },
+    },
+    {
       given: 'the context of a llama.cpp slot',
       routes: { '/v1/models': respond({ data: [{ id: 'policy', meta: { n_ctx: 512, n_ctx_train: 9_999 } }] }), [chat]: completion() },
       found: { type: 'serving', maxModelLen: 512 },

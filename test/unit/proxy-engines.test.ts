@@ -73,6 +73,11 @@ describe('CP-05 vLLM tokens', () => {
     expect(answered(vllm.read(respond(completionBody({ logprobs })))).tokens.error).toEqual({ code: 'logprob-not-finite', detail })
   })
 
+  it.each([['3'], [1.5], [-1], [null]])('are not held against a count that is none: %j', (completion_tokens) => {
+    const { tokens, answer } = answered(vllm.read(respond(completionBody({ usage: { prompt_tokens: '9', completion_tokens } }))))
+    expect([tokens.error, answer.usage.promptTokens, answer.usage.completionTokens]).toEqual([null, 2, 3])
+  })
+
   it('with a bare NaN, as Python writes it, do not cost the agent its answer', () => {
     const body = JSON.stringify(completionBody({ message: { role: 'assistant', content: 'say "NaN"' } })).replace('-0.25', 'NaN')
     const { tokens, answer } = answered(vllm.read(respond(body)))
@@ -161,6 +166,7 @@ describe('a refusal', () => {
     { message: 'max_tokens=40000 cannot be greater than max_total_tokens=32768', reason: 'context-overflow', fits: null },
     { message: 'Input length (9 tokens) exceeds the maximum allowed length (8 tokens).', reason: 'context-overflow', fits: null },
     { message: '(5 > 100 - 100) context length', reason: 'context-overflow', fits: null },
+    { message: '(5 > 100 - 99) context length', reason: 'other', fits: 1 },
     { message: 'unknown field', reason: 'other', fits: null },
   ])('TO-06 $message', ({ message, reason, fits }) => {
     const nested = vllm.read(respond({ error: { message } }, 400))
@@ -184,13 +190,29 @@ describe('a refusal', () => {
     '{"choices":[]}',
     '{"choices":[{}]}',
     '{"choices":[{"message":{"content":5}}]}',
+    '{"choices":[{"message":{"content":"x","tool_calls":{}}}]}',
+    '{"choices":[{"message":{"content":"x","tool_calls":[{"function":{}}]}}]}',
     '{"choices":[{"message":{"content":"x"',
   ])('hidden in a status 200 is garbled: %s', (body) => {
     expect(vllm.read(respond(body)).type).toBe('garbled')
   })
 
-  it('that is no JSON is not quoted', () => {
-    expect(vllm.read(respond('<html>secret'))).toEqual({ type: 'garbled', detail: 'the body is not JSON' })
+  it.each([
+    ['<html>secret', 'the body is not JSON'],
+    ['["secret"]', 'the body is not an object'],
+    ['null', 'the body is not an object'],
+    ['{"choices":"secret"}', 'choices[0] is missing'],
+  ])('that is no completion is not quoted: %s', (body, detail) => {
+    expect(vllm.read(respond(body))).toEqual({ type: 'garbled', detail })
+  })
+
+  it.each([
+    [200, 'answer'],
+    [299, 'answer'],
+    [300, 'rejected'],
+    [199, 'rejected'],
+  ])('is told by the status %i', (status, type) => {
+    expect(vllm.read(respond(completionBody(), status)).type).toBe(type)
   })
 })
 

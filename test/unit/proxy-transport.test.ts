@@ -63,6 +63,13 @@ describe('an engine', () => {
     await connection.close()
   })
 
+  it('may answer with as much as is taken, to the byte', async () => {
+    const url = await serve((_, response) => void response.end('x'.repeat(1_000)))
+    const connection = undiciTransport(url, 1_000)
+    expect(await connection.send(POST, never())).toMatchObject({ ok: true, response: { status: 200 } })
+    await connection.close()
+  })
+
   it('that nobody listens for is refused', async () => {
     const url = await serve(() => {})
     servers[0]?.close()
