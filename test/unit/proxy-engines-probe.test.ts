@@ -144,7 +144,17 @@ describe('a probe', () => {
     const routes = connection({ '/v1/models': models, [chat]: completion() }, asked)
     expect(await probe(vllm, routes, ANY, never)).toMatchObject({ type: 'serving', model: 'other', maxModelLen: 1 })
     expect(new Set(asked.map(({ model }) => model))).toEqual(new Set(['other']))
-    expect(await probe(vllm, connection({ [chat]: completion() }), ANY, never)).toMatchObject({ type: 'unusable' })
+  })
+
+  it.each([
+    [respond({ data: [] }), 'lists no model'],
+    [respond({ error: 'Unauthorized' }, 401), 'answered 401'],
+  ])('says what the list of models was when it is what counts: %#', async (list, found) => {
+    expect(await probe(vllm, connection({ '/v1/models': list, [chat]: completion() }), ANY, never)).toEqual({
+      type: 'unusable',
+      detail: `/v1/models ${found}, and the configuration names none (model_served)`,
+    })
+    expect(await probe(vllm, connection({ '/v1/models': list, [chat]: completion() }), POLICY, never)).toMatchObject({ type: 'serving' })
   })
 })
 

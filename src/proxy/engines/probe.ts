@@ -52,7 +52,11 @@ export async function probe(
   if (!models.ok) return { type: 'unusable', detail: `/v1/models: ${models.detail}` }
   const listed = readModel(models.response.body, wanted)
   const model = wanted === '' ? listed.id : wanted
-  if (model === '') return { type: 'unusable', detail: '/v1/models lists no model, and the configuration names none (model_served)' }
+  if (model === '') {
+    const { status } = models.response
+    const found = status === 200 ? 'lists no model' : `answered ${status}`
+    return { type: 'unusable', detail: `/v1/models ${found}, and the configuration names none (model_served)` }
+  }
 
   const profile = profileOf(model)
   const ask = (content: string, temperature: number, maxTokens: number, topLogprobs: number): Promise<EngineOutcome> => {
