@@ -1,7 +1,7 @@
 // The answers of one session, put back byte for byte when a client returns them in its own spelling.
 import type { Diagnostic } from '../contract/call.ts'
 import type { AnswerMessage, AssistantMessage, ChatMessage, Tool, ToolCall } from './chat.ts'
-import { charsIn, type Effort, openEffort } from './effort.ts'
+import { type ComparisonBudget, charsIn, openComparisonBudget } from './comparison-budget.ts'
 import { canonicalText } from './json.ts'
 import { note } from './notes.ts'
 import { isRewordedCall, type ToolsByName, toolsByName } from './rewording.ts'
@@ -45,7 +45,7 @@ type Restoring = {
   readonly seen: Map<string, number>
   readonly same: SameCallOf
   readonly reworded: SameCallOf
-  readonly effort: Effort
+  readonly budget: ComparisonBudget
   readonly diagnostics: Diagnostic[]
 }
 
@@ -94,25 +94,25 @@ export function openRecall(newId: () => string): Recall {
   }
 
   /** The answers that it may be by its words, the likeliest first. */
-  function spelt(message: AssistantMessage, key: string, { seen, effort }: Restoring): readonly Answer[] {
+  function spelt(message: AssistantMessage, key: string, { seen, budget }: Restoring): readonly Answer[] {
     const known = alike.get(key)
     if (known === undefined) return []
     const same = known.answers
-    const thought = byReasoning(known, message.reasoning_content, effort)
+    const thought = byReasoning(known, message.reasoning_content, budget)
     // Nothing but the words: answers that say the same come back in the order in which they were given.
     const inOrder = message.reasoning_content === undefined ? (same[seen.get(key) ?? 0] ?? same.at(-1)) : undefined
     return [thought, inOrder, ...same.slice(0, 1)].filter((answer) => answer !== undefined)
   }
 
   function restoreTurn(message: AssistantMessage, place: string, restoring: Restoring): AssistantMessage {
-    const { ids, seen, same, reworded, effort, diagnostics } = restoring
+    const { ids, seen, same, reworded, budget, diagnostics } = restoring
     const key = fingerprint(message)
     const known = claimed(message)
     const possible = spelt(message, key, restoring)
     seen.set(key, (seen.get(key) ?? 0) + 1)
     const { origin: _origin, ...own } = message
     const ownChars = charsIn(message)
-    if (![...known, ...possible].every(({ chars }) => effort.spend(chars + ownChars))) {
+    if (![...known, ...possible].every(({ chars }) => budget.spend(chars + ownChars))) {
       note('history-unread', place, diagnostics)
       return own
     }
@@ -134,13 +134,13 @@ export function openRecall(newId: () => string): Recall {
   }
 
   /** In a message that was changed, a call that was not keeps its own text; every known id is the engine's again. */
-  function withOwnCalls(message: AssistantMessage, { ids, reworded, effort }: Restoring): AssistantMessage {
+  function withOwnCalls(message: AssistantMessage, { ids, reworded, budget }: Restoring): AssistantMessage {
     if (message.tool_calls === undefined) return message
     const calls = message.tool_calls.map((call) => {
       const known = told.get(call.id)
       if (known === undefined) return call
       ids.set(call.id, known.call.id)
-      const isRead = effort.spend(known.call.function.arguments.length + call.function.arguments.length)
+      const isRead = budget.spend(known.call.function.arguments.length + call.function.arguments.length)
       return isRead && reworded(known.answer)(known.call, call) ? known.call : { ...call, id: known.call.id }
     })
     return { ...message, tool_calls: calls }
@@ -178,7 +178,7 @@ export function openRecall(newId: () => string): Recall {
         seen: new Map(),
         same: sameCall(null),
         reworded: sameCall(toolsByName(tools ?? [])),
-        effort: openEffort(),
+        budget: openComparisonBudget(),
         diagnostics,
       }
 
@@ -203,10 +203,10 @@ function sameCall(tools: ToolsByName | null): SameCallOf {
       (tools !== null && isRewordedCall(given, returned, tools))
 }
 
-function byReasoning({ answers, byThought }: Alike, reasoning: string | undefined, effort: Effort): Answer | undefined {
+function byReasoning({ answers, byThought }: Alike, reasoning: string | undefined, budget: ComparisonBudget): Answer | undefined {
   if (reasoning === undefined) return undefined
   const thought = reasoning.trim()
   const trimmed = byThought.get(thought)
-  if (trimmed === undefined) return answers.find((answer) => effort.spend(answer.chars) && answer.thought.endsWith(thought))
-  return (effort.spend(trimmed.length) ? trimmed.find(({ message }) => message.reasoning_content === reasoning) : undefined) ?? trimmed[0]
+  if (trimmed === undefined) return answers.find((answer) => budget.spend(answer.chars) && answer.thought.endsWith(thought))
+  return (budget.spend(trimmed.length) ? trimmed.find(({ message }) => message.reasoning_content === reasoning) : undefined) ?? trimmed[0]
 }

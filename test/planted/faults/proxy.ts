@@ -328,7 +328,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'an answer is compared with a message as often as the client likes',
-    file: 'src/proxy/effort.ts',
+    file: 'src/proxy/comparison-budget.ts',
     find: 'return left >= 0',
     replace: 'return true',
     suites: ['test/unit/proxy-long-input.test.ts'],

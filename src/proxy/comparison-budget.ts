@@ -1,7 +1,7 @@
 // How much comparing one conversation may cost: what lies beyond it is taken as the client wrote it.
 import type { AssistantMessage } from './chat.ts'
 
-export type Effort = {
+export type ComparisonBudget = {
   /** False from where it is used up. */
   spend(chars: number): boolean
 }
@@ -9,7 +9,7 @@ export type Effort = {
 /** Several times the longest context, in characters: only a client that repeats one answer over and over comes so far. */
 const MAX_CHARS = 2 ** 25
 
-export function openEffort(maxChars = MAX_CHARS): Effort {
+export function openComparisonBudget(maxChars = MAX_CHARS): ComparisonBudget {
   let left = maxChars
   return {
     spend(chars) {
