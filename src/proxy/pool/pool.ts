@@ -77,7 +77,6 @@ export function openPool(options: PoolOptions): Pool {
     member.phase = 'leaving'
     members.delete(member)
     leaving.add(member)
-    for (const [session, pinned] of pins) if (pinned === member) pins.delete(session)
     deliver(member.address, { type: 'remove' })
     endIfIdle(member)
     return member.gone.promise

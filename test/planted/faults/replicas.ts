@@ -36,13 +36,6 @@ export const REPLICA_FAULTS: readonly PlantedFault[] = [
     suites: ['test/model/proxy-replica-set.test.ts'],
   },
   {
-    name: 'sessions stay pinned to a removed replica',
-    file: 'src/proxy/pool/pool.ts',
-    find: '    for (const [session, pinned] of pins) if (pinned === member) pins.delete(session)\n',
-    replace: '',
-    suites: [CHANGES],
-  },
-  {
     name: 'nobody hears that the last replica was removed',
     file: 'src/proxy/pool/pool.ts',
     find: '    serves(member, false)\n',
