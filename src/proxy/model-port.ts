@@ -1,6 +1,7 @@
 // The model plane's HTTP server: node:http requests become calls of the boundary, and what sockets took is told back.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Boundary, IncomingCall, ReplySink } from './boundary.ts'
+import { openConnections } from './connections.ts'
 
 export type ModelPortOptions = {
   readonly host: string
@@ -8,6 +9,7 @@ export type ModelPortOptions = {
   readonly port: number
   readonly boundary: Boundary
   readonly maxBodyBytes?: number
+  /** Beyond them, connections are cut whose clients wait for nothing. */
   readonly maxConnections?: number
 }
 
@@ -27,9 +29,11 @@ const REQUEST_MS = 300_000
 
 /** Rejects when the port cannot be bound. */
 export async function openModelPort(options: ModelPortOptions): Promise<ModelPort> {
-  const { host, port, boundary, maxBodyBytes = MAX_BODY_BYTES } = options
+  const { host, port, boundary, maxBodyBytes = MAX_BODY_BYTES, maxConnections = MAX_CONNECTIONS } = options
+  const connections = openConnections(maxConnections)
   function serve(request: IncomingMessage, response: ServerResponse): void {
-    void boundary.handle(incomingCall(request, maxBodyBytes), replySink(response))
+    const onRead = (): void => void response.once('close', connections.expect(request.socket))
+    void boundary.handle(incomingCall(request, maxBodyBytes, onRead), replySink(response))
   }
   const server = createServer(
     {
@@ -45,7 +49,7 @@ export async function openModelPort(options: ModelPortOptions): Promise<ModelPor
   )
   // The same refusal without a body awaits an expectation that Node does not know.
   server.on('checkExpectation', serve)
-  server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
+  server.on('connection', (socket) => connections.add(socket))
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
     const tooLarge = error.code === 'HPE_HEADER_OVERFLOW'
@@ -77,12 +81,16 @@ export async function openModelPort(options: ModelPortOptions): Promise<ModelPor
   }
 }
 
-function incomingCall(request: IncomingMessage, maxBodyBytes: number): IncomingCall {
+function incomingCall(request: IncomingMessage, maxBodyBytes: number, onRead: () => void): IncomingCall {
   return {
     method: request.method ?? 'GET',
     url: request.url ?? '/',
     headers: request.headers,
-    body: (fits) => readAll(request, maxBodyBytes, fits),
+    async body(fits) {
+      const read = await readAll(request, maxBodyBytes, fits)
+      if (read.ok) onRead()
+      return read
+    },
   }
 }
 

@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Boundary, IncomingCall, ReplySink } from '../../src/proxy/boundary.ts'
-import { type ModelPort, openModelPort } from '../../src/proxy/model-port.ts'
+import { type ModelPort, type ModelPortOptions, openModelPort } from '../../src/proxy/model-port.ts'
 
 let port: ModelPort | null = null
 
@@ -14,7 +14,7 @@ afterEach(async () => {
 
 type Handler = (call: IncomingCall, sink: ReplySink) => Promise<void>
 
-async function serve(handle: Handler, maxBodyBytes?: number): Promise<number> {
+async function serve(handle: Handler, limits: Pick<ModelPortOptions, 'maxBodyBytes' | 'maxConnections'> = {}): Promise<number> {
   const boundary: Boundary = {
     openDoor: () => ({ ok: false, error: 'none here' }),
     handle,
@@ -23,7 +23,7 @@ async function serve(handle: Handler, maxBodyBytes?: number): Promise<number> {
     replicas: async () => [],
     close: async () => {},
   }
-  port = await openModelPort({ host: '127.0.0.1', port: 0, boundary, ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }) })
+  port = await openModelPort({ host: '127.0.0.1', port: 0, boundary, ...limits })
   return port.port
 }
 
@@ -213,11 +213,14 @@ describe('bad bytes', () => {
   })
 
   it('a body over the limit is reported as it grows, and the client sees the answer', async () => {
-    const at = await serve(async (call, sink) => {
-      const read = await call.body(() => true)
-      sink.head(read.ok ? 200 : 413, { 'content-type': 'text/plain' })
-      await sink.end(read.ok ? 'ok' : read.error)
-    }, 1_000)
+    const at = await serve(
+      async (call, sink) => {
+        const read = await call.body(() => true)
+        sink.head(read.ok ? 200 : 413, { 'content-type': 'text/plain' })
+        await sink.end(read.ok ? 'ok' : read.error)
+      },
+      { maxBodyBytes: 1_000 },
+    )
     for (const [size, status] of [
       [1_000, 200],
       [1_001, 413],
@@ -237,6 +240,52 @@ describe('bad bytes', () => {
     const text = readToEnd(socket)
     socket.write('GET /v1/responses HTTP/1.1\r\nhost: h\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n\r\n')
     expect(await text).toMatch(/^HTTP\/1.1 426 [\s\S]*websocket/)
+  })
+})
+
+describe('more connections than there may be', () => {
+  it('are cut where nobody waits, the longest first: who waits is answered, and so is who comes', async () => {
+    const asked = signal<ReplySink>()
+    const at = await serve(
+      async (call, sink) => {
+        const read = await call.body(() => true)
+        if (call.url === '/slow') return void asked.when(sink)
+        sink.head(200, {})
+        await sink.end(read.ok ? 'ok' : read.error)
+      },
+      { maxConnections: 3 },
+    )
+    const slow = await open(at)
+    slow.write(post('{}').replace('/x', '/slow'))
+    const sink = await asked.promise
+    const halves = [await open(at), await open(at)]
+    for (const half of halves) half.write('POST /x HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\n{')
+    const [first, second] = halves.map(readToEnd)
+    expect(await (await fetch(`http://127.0.0.1:${at}/x`, { method: 'POST', body: '{}' })).text()).toBe('ok')
+    expect(await first).toBe('')
+    const answer = readToEnd(slow)
+    sink.head(200, { connection: 'close' })
+    await sink.end('late')
+    expect(await answer).toContain('late')
+    for (const half of halves) half.destroy()
+    expect(await second).toBe('')
+  })
+
+  it('are refused when everybody waits', async () => {
+    const asked = signal<void>()
+    const at = await serve(
+      async (call) => {
+        await call.body(() => true)
+        asked.when()
+      },
+      { maxConnections: 1 },
+    )
+    const waiting = await open(at)
+    waiting.write(post('{}'))
+    await asked.promise
+    expect(await readToEnd(await open(at))).toBe('')
+    expect(waiting.destroyed).toBe(false)
+    waiting.destroy()
   })
 })
 

@@ -368,4 +368,11 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: 'textBytes > all',
     suites: ['test/unit/proxy-request-memory.test.ts'],
   },
+  {
+    name: 'a client that waits is cut before those who wait for nothing',
+    file: 'src/proxy/connections.ts',
+    find: '      idle.delete(socket)\n      // More',
+    replace: '      // More',
+    suites: ['test/unit/proxy-model-port.test.ts'],
+  },
 ]
