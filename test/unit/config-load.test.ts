@@ -147,6 +147,11 @@ describe('models', () => {
     expect(problem?.message).toContain(message)
   })
 
+  it.each(['default', 'limit'])('may say one of the two budgets alone: %s', (name) => {
+    const [rule] = accepted(`polar_node:\n  models:\n    m: { max_output_tokens: { ${name}: 5 } }\n`).models
+    expect(rule?.profile).toEqual({ max_output_tokens: { [name]: 5 } })
+  })
+
   it('named by a pattern with white space are a mistake', () => {
     expect(refused('polar_node:\n  models:\n    "my model": {}\n')[0]?.message).toBe('must not hold white space')
   })
@@ -162,6 +167,12 @@ describe('a mistake is shown with its place and key', () => {
       'polar_node:\n  threads: 4\n',
       { line: 2, column: 3, key: 'polar_node.threads', message: 'unknown key; did you mean polar_node.cpu.threads?' },
     ],
+    // The nearest of several that are near.
+    [
+      'polar_node:\n  budgets:\n    inid_seconds: 1\n',
+      { line: 3, column: 5, key: 'polar_node.budgets.inid_seconds', message: 'unknown key; did you mean init_seconds?' },
+    ],
+    ['rollout:\n  portxyz: 1\n', { line: 2, column: 3, key: 'rollout.portxyz', message: 'unknown key' }],
     ['xyzzy: 1\n', { line: 1, column: 1, key: 'xyzzy', message: 'unknown key' }],
     [
       'gateway:\n  nodes:\n    - id: a\n    - id: b\n      max_run_worker: 3\n',
