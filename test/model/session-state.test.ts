@@ -289,17 +289,24 @@ describe('the outcome of a session', () => {
     expect([session.outcome(), session.count('evaluate'), session.count('report')]).toEqual(['runtime_error', 0, 1])
   })
 
-  it('blames the engine when its failure was the last thing the agent saw', () => {
+  it.each([
+    ['failed', 502, 'upstream_error'],
+    ['failed', 429, 'upstream_error'],
+    ['aborted', 503, 'upstream_error'],
+    ['failed', 400, 'agent_error'],
+    ['failed', 422, 'agent_error'],
+    ['ok', 200, 'agent_error'],
+  ] as const)('after an engine’s failure and a last call that %s with %i it is %s', (status, httpStatus, outcome) => {
     const session = runningMachine()
     session.send(opened)
     session.send(ended(exited(1)))
     session.open.length = 0
     session.send({ type: 'agent-killed', result: { ok: true, value: { ok: true, value: undefined } } })
     session.open.length = 0
-    const failed = { status: 'failed', httpStatus: 502, error: 'engine down' } as SealedCalls['calls'][number]
+    const failed = { status, httpStatus, error: null } as SealedCalls['calls'][number]
     session.send({ type: 'sealed', result: { ok: true, value: { ...sealed(1), calls: [failed] } } })
     session.settle()
-    expect(session.outcome()).toBe('upstream_error')
+    expect(session.outcome()).toBe(outcome)
   })
 
   it('reports a build error when the builder fails, and still delivers a result', () => {

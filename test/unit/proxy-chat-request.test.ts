@@ -239,6 +239,7 @@ describe('refused in the terms of the caller', () => {
     { body: { tools: {} }, param: 'tools' },
     { body: { tools: [{ type: 'function' }] }, param: 'tools[0].function' },
     { body: { tools: [{ type: 'function', function: { name: '' } }] }, param: 'tools[0].function.name' },
+    { body: { tools: [{ type: 'function', function: { name: 'f', parameters: 'x' } }] }, param: 'tools[0].function.parameters' },
     { body: { tools: [tool], tool_choice: 'maybe' }, param: 'tool_choice' },
     { body: { tools: [tool, { type: 'custom' }], tool_choice: { type: 'function', function: { name: 'gone' } } }, param: 'tool_choice' },
     { body: { tools: [tool], tool_choice: { type: 'custom', function: { name: 'f' } } }, param: 'tool_choice' },

@@ -36,10 +36,16 @@ export function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, se
   if (sealed === null) return state.verdict
   if (state.verdict.outcome !== 'agent_error' && state.verdict.outcome !== 'completed') return state.verdict
   const last = sealed.calls.at(-1)
-  if (sealed.upstreamFailures > 0 && last !== undefined && (last.status === 'failed' || last.status === 'aborted')) {
+  const hasFailed = last !== undefined && (last.status === 'failed' || last.status === 'aborted')
+  if (sealed.upstreamFailures > 0 && hasFailed && !isAgentsOwn(last.httpStatus)) {
     return { outcome: 'upstream_error', error: `the last model call failed: ${last.error ?? `status ${last.httpStatus}`}` }
   }
   return state.verdict
+}
+
+/** The statuses of a request that was refused for what it is: no agent gets another attempt by ending with one. */
+function isAgentsOwn(status: number): boolean {
+  return status >= 400 && status < 429
 }
 
 export function afterEvaluation(state: Ended, result: Extract<SessionMessage, { type: 'evaluated' }>['result']): Verdict {

@@ -118,8 +118,8 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an engine that failed is blamed on the policy',
     file: 'src/actors/session/verdict.ts',
-    find: 'if (sealed.upstreamFailures > 0 && last !== undefined',
-    replace: 'if (sealed.upstreamFailures < 0 && last !== undefined',
+    find: 'if (sealed.upstreamFailures > 0 && hasFailed',
+    replace: 'if (sealed.upstreamFailures < 0 && hasFailed',
     suites: ['test/model/session-state.test.ts'],
   },
   {
@@ -127,6 +127,13 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
     file: 'src/actors/session/verdict.ts',
     find: "    case 'failed':\n      return {",
     replace: "    case 'failed':\n      return state.verdict ?? {",
+    suites: ['test/model/session-state.test.ts'],
+  },
+  {
+    name: 'an agent gets another attempt by ending with a bad request',
+    file: 'src/actors/session/verdict.ts',
+    find: 'status >= 400 && status < 429',
+    replace: 'status === 0',
     suites: ['test/model/session-state.test.ts'],
   },
 ]

@@ -19,6 +19,8 @@ export function readTools(value: unknown, tier: 'train' | 'eval', diagnostics: D
     }
     const { strict, ...definition } = object(tool.function, `${place}.function`)
     const name = text(definition.name, `${place}.function.name`)
+    // Templates and parsers of calls walk through it as an object.
+    if (!isAbsent(definition.parameters)) object(definition.parameters, `${place}.function.parameters`)
     tools.push({ type, function: { ...definition, name, ...readStrict(strict, `${place}.function.strict`, tier, diagnostics) } })
   }
   return tools.length === 0 ? null : tools
