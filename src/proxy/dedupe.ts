@@ -99,14 +99,12 @@ function left(state: DedupeState, call: CallId): Step {
   if (turn === undefined || turn.client.type === 'gone') return [state, []]
   const linger = state.lingers + 1
   const gone = withTurn({ ...state, lingers: linger }, call, { ...turn, client: { type: 'gone', linger } })
-  const abandoned = [...gone.turns].filter(([, { progress, client }]) => progress === 'answered' && client.type === 'gone')
-  const [oldest] = abandoned.sort(([, a], [, b]) => lingerOf(a) - lingerOf(b))
-  const kept = abandoned.length > MAX_ABANDONED && oldest !== undefined ? withoutTurn(gone, oldest[0]) : gone
+  const abandoned = [...gone.turns].flatMap(([id, { progress, client }]) =>
+    progress === 'answered' && client.type === 'gone' ? [{ id, linger: client.linger }] : [],
+  )
+  const [oldest] = abandoned.toSorted((a, b) => a.linger - b.linger)
+  const kept = abandoned.length > MAX_ABANDONED && oldest !== undefined ? withoutTurn(gone, oldest.id) : gone
   return [kept, [{ type: 'linger', call, linger }]]
-}
-
-function lingerOf(turn: Turn): number {
-  return turn.client.type === 'gone' ? turn.client.linger : 0
 }
 
 function withTurn(state: DedupeState, call: CallId, turn: Turn): DedupeState {

@@ -119,3 +119,14 @@ it('forgets the oldest digests and the oldest abandoned answers instead of growi
   expect(isAwaited(state, '2999')).toBe(true)
   expect(isAwaited(state, '0')).toBe(false)
 })
+
+it('forgets of the abandoned answers the one whose client left first, whenever it had come', () => {
+  let state = NO_TURNS
+  const calls = Array.from({ length: 65 }, (_, index) => callId(`${index}`))
+  for (const call of calls) {
+    state = step(state, { type: 'arrived', call, digest: call })[0]
+    state = step(state, { type: 'answered', call })[0]
+  }
+  for (const call of calls.toReversed()) state = step(state, { type: 'left', call })[0]
+  expect(calls.filter((call) => !isAwaited(state, call))).toEqual([calls[64]])
+})

@@ -172,6 +172,37 @@ describe('routes that are no generation', () => {
     expect([sink.status(), sink.json()]).toEqual([200, { status: 'ok', service: 'polar-gateway' }])
   })
 
+  const COUNT = '/v1/messages/count_tokens'
+  it.each([
+    { given: 'a prompt', bytes: JSON.stringify({ messages: HELLO.messages, model: 'm' }), status: 200 },
+    { given: 'no messages', bytes: '{"model":"m"}', status: 400 },
+    { given: 'no JSON', bytes: '{', status: 400 },
+    { given: 'too much', bytes: `{"x":"${'x'.repeat(5_000)}"}`, status: 413 },
+  ])(`${COUNT} of $given is answered with $status, and never recorded`, async ({ bytes, status }) => {
+    const proxy = openProxy({ promptTokens: 7, settings: { maxBodyBytes: 4_096 } })
+    await proxy.settle()
+    const door = proxy.openDoor()
+    const sink = await proxy.send({ url: COUNT, headers: { 'x-api-key': door.key }, bytes })
+    expect(sink.status()).toBe(status)
+    expect(sink.json()).toMatchObject(status === 200 ? { input_tokens: 7 } : { type: 'error' })
+    expect([proxy.generations, proxy.records, proxy.facts, proxy.faults]).toEqual([[], [], [], []])
+  })
+
+  it(`${COUNT} of a client that leaves in the middle is nothing to answer`, async () => {
+    const proxy = openProxy({ promptTokens: 7 })
+    const door = proxy.openDoor()
+    const sink = await proxy.send({ url: COUNT, headers: { 'x-api-key': door.key }, body: async () => ({ ok: false, error: 'gone' }) })
+    expect([sink.status(), sink.isDestroyed(), proxy.faults]).toEqual([null, true, []])
+  })
+
+  it.each([
+    [{}, 'no API key was given'],
+    [{ 'x-api-key': 'made-up' }, 'the API key is not known'],
+  ])('are told what is wrong with the key: %j', async (headers, problem) => {
+    const sink = await openProxy().send({ method: 'GET', url: '/v1/models', headers })
+    expect([sink.status(), JSON.stringify(sink.json())]).toEqual([401, expect.stringContaining(problem)])
+  })
+
   it('/health is honest about the replicas', async () => {
     const proxy = openProxy({ replicas: 3, dead: new Set([1]) })
     await proxy.settle()

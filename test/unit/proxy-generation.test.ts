@@ -33,6 +33,33 @@ async function open(changes: Partial<GenerationHost> = {}) {
   return { generated, abort, inFlight }
 }
 
+describe('a send that is repeated', () => {
+  it('waits longer each time, so that an engine that comes back is not met by all of its calls at once', async () => {
+    const { generated } = await open()
+    const chats = (): number => replicas.host('http://r').asked.filter(({ path }) => path === '/v1/chat/completions').length
+    const before = chats()
+    replicas.host('http://r').isUp = false
+    await replicas.settle()
+    const sends: number[] = []
+    for (let waitedMs = 0; waitedMs < 1_000; waitedMs += 1) {
+      if (chats() - before > sends.length) sends.push(waitedMs)
+      await replicas.world.advance(1)
+    }
+    const { repeatDelayMs } = DEFAULT_SETTINGS
+    expect(sends).toEqual([0, repeatDelayMs, 3 * repeatDelayMs])
+    expect(await generated).toMatchObject({ ok: false, failure: { code: 'engine-unreachable' } })
+  })
+
+  it('is not waited for by a call that nobody wants any more', async () => {
+    const { generated, abort } = await open()
+    replicas.host('http://r').isUp = false
+    await replicas.settle()
+    abort.abort()
+    await replicas.settle()
+    expect(await generated).toMatchObject({ ok: false, failure: { code: 'cancelled' } })
+  })
+})
+
 describe('a place', () => {
   it('is given back with the answer', async () => {
     const { generated, inFlight } = await open()
