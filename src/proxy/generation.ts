@@ -124,7 +124,6 @@ function usedAs(outcome: EngineOutcome | null): Parameters<Lease['release']> {
 
 /** Waits, but not for a call that nobody wants any more. */
 function pause(kernel: Kernel, delayMs: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {
     const timer = kernel.scheduler.after(delayMs, done)
     signal.addEventListener('abort', done, { once: true })

@@ -188,6 +188,16 @@ describe('routes that are no generation', () => {
     expect([proxy.generations, proxy.records, proxy.facts, proxy.faults]).toEqual([[], [], [], []])
   })
 
+  it('/v1/tokenize of a bare text is answered with what the engine counts', async () => {
+    const proxy = openProxy({ promptTokens: 7 })
+    await proxy.settle()
+    const door = proxy.openDoor()
+    const headers = { authorization: `Bearer ${door.key}` }
+    const sink = await proxy.send({ url: '/v1/tokenize', headers, bytes: '{"prompt":"hello"}' })
+    expect([sink.status(), sink.json()]).toMatchObject([200, { count: 7, max_model_len: 4_096 }])
+    expect([sink.headers()['x-polar-token-count'], proxy.faults]).toEqual([undefined, []])
+  })
+
   it(`${COUNT} of a client that leaves in the middle is nothing to answer`, async () => {
     const proxy = openProxy({ promptTokens: 7 })
     const door = proxy.openDoor()
