@@ -1,14 +1,16 @@
 // A request's bytes → the JSON object in them: content codings undone within the limits, then parsed.
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib'
+import type { Diagnostic } from '../contract/call.ts'
 import type { IncomingCall } from './boundary.ts'
 import { type Failure, failure } from './failure.ts'
 import { describe, isObject, type JsonObject, parseJson } from './json.ts'
 import { valuesIn } from './json-values.ts'
 import { type Hold, TOO_MUCH } from './request-memory.ts'
+import { wellFormed } from './well-formed.ts'
 
 export type ReadBody =
-  | { readonly ok: true; readonly body: JsonObject }
+  | { readonly ok: true; readonly body: JsonObject; readonly diagnostics: readonly Diagnostic[] }
   | { readonly ok: false; readonly failure: Failure }
   | { readonly ok: false; readonly failure: null }
 
@@ -55,8 +57,11 @@ export async function readBody(call: IncomingCall, contentEncoding: string | nul
   if (!isObject(parsed.value)) {
     return { ok: false, failure: failure('invalid-request', `the request body must be a JSON object, not ${describe(parsed.value)}`) }
   }
-  return { ok: true, body: parsed.value }
+  const { value, isMended } = wellFormed(parsed.value, decoded.bytes)
+  return { ok: true, body: value, diagnostics: isMended ? [MENDED] : [] }
 }
+
+const MENDED: Diagnostic = { code: 'text-mended', detail: 'half of a surrogate pair became U+FFFD' }
 
 type Decoded = { readonly ok: true; readonly bytes: Uint8Array } | { readonly ok: false; readonly failure: Failure }
 

@@ -199,7 +199,8 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const { tier, pins } = door.options
     const request = dialect.read(read.body, { tier, pins, url })
     if (!request.ok) return request
-    const attached = door.attach({ dialect: dialect.name, normalised: request.call, echo: request.reply.echo })
+    const normalised = { ...request.call, diagnostics: [...read.diagnostics, ...request.call.diagnostics] }
+    const attached = door.attach({ dialect: dialect.name, normalised, echo: request.reply.echo })
     if (!attached.ok) return attached
     const { stream: isStream, modelRequested } = request.call
     return { ok: true, turn: attached.turn, exchange: { kernel, settings, dialect, reply: request.reply, isStream, model: modelRequested } }

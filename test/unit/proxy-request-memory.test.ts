@@ -1,4 +1,4 @@
-// What requests may cost before anything is sampled: bytes, values and numbers of them are bounded, by session and by thread.
+// What requests may cost before anything is sampled, by session and by thread, and what is mended of them.
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -204,6 +204,28 @@ describe('a body', () => {
   it('is counted with what its coding hid', async () => {
     const coded = gzipSync(JSON.stringify({ ...HELLO, user: 'x'.repeat(2 ** 21) }))
     expect((await post(coded, { 'content-encoding': 'gzip' }, { bytesPerSession: 2 ** 20 })).status()).toBe(429)
+  })
+
+  it.each([
+    ['"a\\ud83d b"', 'a\ufffd b', 1],
+    ['"\\uDC00"', '\ufffd', 1],
+    ['"\\ud83d\\ude00"', '\ud83d\ude00', 0],
+    ['"\ud83d\ude00 \\\\ud83d"', '\ud83d\ude00 \\ud83d', 0],
+  ])('whose text is cut inside a character is mended, with a note: %s', async (text, sent, notes) => {
+    const sink = await post(`{"model":"m","messages":[{"role":"user","content":${text}}]}`)
+    expect(sink.status()).toBeNull()
+    proxy?.generations[0]?.answer()
+    await proxy?.settle()
+    expect(proxy?.generations[0]?.body.messages).toEqual([{ role: 'user', content: sent }])
+    expect(proxy?.records[0]?.diagnostics.filter(({ code }) => code === 'text-mended')).toHaveLength(notes)
+  })
+
+  it('is mended in its names too', async () => {
+    const sink = await post('{"model":"m","messages":[{"role":"user","content":"q"}],"a\\ud800":1}')
+    expect(sink.status()).toBeNull()
+    proxy?.generations[0]?.answer()
+    await proxy?.settle()
+    expect(proxy?.records[0]?.diagnostics).toContainEqual({ code: 'field-dropped', detail: 'a\ufffd' })
   })
 
   it('of an honest size is read, coded or not', async () => {

@@ -375,4 +375,11 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: '      // More',
     suites: ['test/unit/proxy-model-port.test.ts'],
   },
+  {
+    name: 'half a character reaches the engine',
+    file: 'src/proxy/well-formed.ts',
+    find: '&& !isWell(value)',
+    replace: '&& false',
+    suites: ['test/unit/proxy-request-memory.test.ts'],
+  },
 ]
