@@ -112,7 +112,6 @@ function withTurn(state: DedupeState, call: CallId, turn: Turn): DedupeState {
 }
 
 function withoutTurn(state: DedupeState, call: CallId): DedupeState {
-  if (!state.turns.has(call)) return state
   const turns = new Map(state.turns)
   turns.delete(call)
   return { ...state, turns }
