@@ -71,6 +71,8 @@ const WATCH_EVERY_MS = 5_000
 const HUNG_AFTER_MS = 15_000
 /** Room for the requests of `settings.requestMemory` several times over, as bytes, as values and as what is made of them, and for texts of sessions. */
 const GATEWAY_HEAP_MB = 4_096
+/** Beside the records, whose bytes are limited. */
+const LEDGER_HEAP_MB = 512
 
 /** Real threads. Rejects, with nothing left running, when a thread cannot be started. */
 export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): Promise<PolarNode> {
@@ -85,7 +87,13 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
 
   let ledger: Address<LedgerCommand> | null = null
   const ledgerSupervisor = superviseThread<LedgerSetup, Address<LedgerCommand>>({
-    spec: { id: LEDGER, url: moduleBeside('./threads/ledger-worker', import.meta.url), peers: setup.gateways.length + 1 },
+    spec: {
+      id: LEDGER,
+      url: moduleBeside('./threads/ledger-worker', import.meta.url),
+      peers: setup.gateways.length + 1,
+      // What it refuses to hold must not be what it cannot hold.
+      resourceLimits: { maxOldGenerationSizeMb: LEDGER_HEAP_MB + Math.ceil(setup.ledger.limits.maxBytes / 2 ** 20) },
+    },
     scheduler,
     async start(thread) {
       if (!(await joinKernel(kernel, thread))) throw failed(failures, 'the ledger thread took no port')

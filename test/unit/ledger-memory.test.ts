@@ -63,8 +63,8 @@ class Ledger {
   read(session: string): StoredResult {
     return this.tell((ask) => ({ type: 'read-result', session: knownSessionId(session), ask }))
   }
-  call(session: string, sequence: number): Recorded {
-    return this.tell((ask) => ({ type: 'record-call', call: call(session, sequence), ask }))
+  call(session: string, sequence: number, particulars: Partial<CallRecord> = {}): Recorded {
+    return this.tell((ask) => ({ type: 'record-call', call: { ...call(session, sequence), ...particulars }, ask }))
   }
   calls(session: string): readonly number[] {
     return this.tell<readonly CallRecord[]>((ask) => ({ type: 'read-calls', session: knownSessionId(session), ask })).map(
@@ -277,6 +277,16 @@ describe('call records', () => {
     ledger.task('t')
     expect(ledger.call('t-s', 1)).toEqual(RECORDED)
     expect(ledger.call('t-s', 2)).toMatchObject({ type: 'refused', reason: 'full' })
+  })
+
+  it.each([
+    ['messages', { promptMessages: Array.from({ length: 2_000 }, () => 0) }],
+    ['notes', { diagnostics: Array.from({ length: 64 }, () => ({ code: 'field-dropped', detail: 'x'.repeat(200) })) }],
+  ])('are as large as their %s make them', (_name, particulars) => {
+    const ledger = new Ledger({ maxBytes: 16_000 })
+    ledger.task('t')
+    expect(ledger.call('t-s', 1)).toEqual(RECORDED)
+    expect(ledger.call('t-s', 2, particulars)).toMatchObject({ type: 'refused', reason: 'full' })
   })
 
   it('give their bytes back with their task', () => {

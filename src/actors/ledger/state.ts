@@ -56,8 +56,10 @@ export type LedgerState = {
 
 export type LedgerEffect = { readonly type: 'reply'; readonly ask: Ask<never>; readonly value: unknown }
 
-/** What one call record is counted as beyond its lists: strings and object heads. */
+/** What one call record is counted as beyond its lists and notes: strings and object heads. */
 const CALL_BYTES = 1024
+/** Beside its text. */
+const NOTE_BYTES = 64
 const RECORDED: Recorded = { type: 'recorded' }
 
 export function emptyLedger(limits: LedgerLimits): LedgerState {
@@ -130,8 +132,12 @@ function recordTask(state: LedgerState, command: Extract<LedgerCommand, { readon
   return [{ ...state, tasks: insert(state.tasks, id, row), owners, settled }, RECORDED]
 }
 
+function bytesOf({ promptMessages, diagnostics }: CallRecord): number {
+  return diagnostics.reduce((sum, { detail }) => sum + NOTE_BYTES + detail.length, CALL_BYTES + 8 * promptMessages.length)
+}
+
 function recordCall(state: LedgerState, call: CallRecord): Outcome<Recorded> {
-  const bytes = CALL_BYTES + 8 * call.promptMessages.length
+  const bytes = bytesOf(call)
   const roomy = evict(state, bytes)
   if (roomy.bytes + bytes > roomy.limits.maxBytes) return refused(roomy, 'full', `the ledger holds ${roomy.bytes} bytes`)
   const earlier = lookUp(roomy.calls, call.session) ?? null
