@@ -48,7 +48,7 @@ export type Capture = {
   deliver(call: CallId, delivery: Delivery): CallRecord | null
   /** The messages of a recorded call and its answer, as the engine knows them; null for a call that has none. */
   conversationOf(call: string, maxChars: number): readonly ChatMessage[] | 'too-long' | null
-  /** Of the texts, and of what refers to them. */
+  /** Of the texts, and of the records that refer to them. */
   textBytes(): number
   seal(): SealedCalls
   release(sealed: SealedCalls): void
@@ -62,7 +62,6 @@ export type CaptureOptions = {
 }
 
 const NO_TOKENS: CapturedTokens = { promptIds: [], sampledIds: [], logprobs: null, error: null }
-const REFERENCE_BYTES = 8
 const WORTH: { readonly [delivery in Delivery]: number } = { no: 0, partial: 1, yes: 2 }
 
 export function openCapture(options: CaptureOptions): Capture {
@@ -71,7 +70,7 @@ export function openCapture(options: CaptureOptions): Capture {
   const calls: CallRecord[] = []
   const indexes = new Map<CallId, number>()
   let upstreamFailures = 0
-  let references = 0
+  let recordBytes = 0
 
   /** Every call gets an entry, so that record i and tokens i are the same call. */
   function append(captured: CapturedTokens): CaptureError | null {
@@ -119,7 +118,7 @@ export function openCapture(options: CaptureOptions): Capture {
         error: end.error,
       }
       if (end.isUpstreamFailure) upstreamFailures += 1
-      references += record.promptMessages.length
+      recordBytes += bytesOf(record)
       indexes.set(record.id, calls.length)
       calls.push(record)
       return record
@@ -143,9 +142,18 @@ export function openCapture(options: CaptureOptions): Capture {
       // The pool holds what this file wrote.
       return told.map((text): ChatMessage => JSON.parse(text))
     },
-    textBytes: () => texts.bytes() + references * REFERENCE_BYTES,
+    textBytes: () => texts.bytes() + recordBytes,
     seal: () => ({ calls: [...calls], messages: texts.all(), tokens: tokens.lease(), upstreamFailures }),
     release: (sealed) => tokens.release(sealed.tokens),
     close: () => tokens.close(),
   }
+}
+
+const REFERENCE_BYTES = 8
+/** Of a note beside its text. */
+const NOTE_BYTES = 64
+
+/** What can be many: the rest of a record is small. */
+function bytesOf({ promptMessages, diagnostics }: CallRecord): number {
+  return diagnostics.reduce((sum, { detail }) => sum + NOTE_BYTES + detail.length, promptMessages.length * REFERENCE_BYTES)
 }

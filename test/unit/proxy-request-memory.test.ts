@@ -163,12 +163,14 @@ describe('a session that keeps more than its part', () => {
     expect(await answered(opened, modest, saying('c'))).toBe(200)
   })
 
-  it('has ended when what refers to its texts is too much, however few they are', async () => {
-    const opened = openProxy({ settings: { maxTextBytesPerSession: 5_000 } })
+  it.each([
+    ['refers to its texts', { messages: Array.from({ length: 1_000 }, () => ({ role: 'user', content: 'x' })) }],
+    ['is noted of its requests', Object.fromEntries(Array.from({ length: 64 }, (_, index) => [`unknown${index}`, 1]))],
+  ])('has ended when what %s is too much, however few they are', async (_what, more) => {
+    const opened = openProxy({ settings: { maxTextBytesPerSession: 4_000 } })
     proxy = opened
     const door = opened.openDoor()
-    const many = { ...HELLO, messages: Array.from({ length: 1_000 }, () => ({ role: 'user', content: 'x' })) }
-    expect([await answered(opened, door, many), await answered(opened, door, saying('y'))]).toEqual([200, 429])
+    expect([await answered(opened, door, { ...HELLO, ...more }), await answered(opened, door, saying('y'))]).toEqual([200, 429])
   })
 })
 
