@@ -2,6 +2,7 @@
 import type { SessionId } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { ChatRequest } from './chat.ts'
+import { within } from './deadline.ts'
 import { type Ending, type EndingOptions, type Generated, openEnding } from './ending.ts'
 import type { EngineOutcome, Send } from './engines/engine.ts'
 import type { Lease, Pool } from './pool/pool.ts'
@@ -33,7 +34,9 @@ export async function generate(
     const { lease } = acquired
     let sent: Sent | null = null
     try {
-      sent = await sendWithin(host, lease, signal, (send) => sendOnce(host, lease, tier, request, lessons, ending, send))
+      sent = await within(kernel.scheduler, settings.engineDeadlineMs, signal, (cut) =>
+        sendOnce(host, lease, tier, request, lessons, ending, (exchange) => lease.replica.connection.send(exchange, cut)),
+      )
     } finally {
       lease.release(...usedAs(sent?.outcome ?? null))
     }
@@ -90,21 +93,6 @@ async function fittingBudget(
   if (context === null || typeof asked !== 'number' || (asked < context && !wasRefused)) return null
   const counted = await lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)
   return counted !== null && counted < context ? context - counted : null
-}
-
-/** Every exchange of `work` ends by the call's own deadline or by its cancellation, whichever is first; nothing else cuts it. */
-async function sendWithin<T>(host: GenerationHost, lease: Lease, signal: AbortSignal, work: (send: Send) => Promise<T>): Promise<T> {
-  const abort = new AbortController()
-  const cancel = (): void => abort.abort()
-  const deadline = host.kernel.scheduler.after(host.settings.engineDeadlineMs, cancel)
-  signal.addEventListener('abort', cancel, { once: true })
-  if (signal.aborted) cancel()
-  try {
-    return await work((request) => lease.replica.connection.send(request, abort.signal))
-  } finally {
-    deadline.cancel()
-    signal.removeEventListener('abort', cancel)
-  }
 }
 
 /** What the replica is told of its use; null: we failed before it said anything. */

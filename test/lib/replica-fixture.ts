@@ -179,7 +179,8 @@ function answer(at: Host, path: string, body: string | null): TransportReply {
   if (path === '/v1/chat/completions' && body !== null) {
     const ids = [21, 22].slice(0, JSON.parse(body).max_tokens)
     const usage = { prompt_tokens: 2, completion_tokens: ids.length, total_tokens: 2 + ids.length }
-    return reply(200, completionBody({ ids: at.trains ? ids : undefined, logprobs: ids.map(() => -0.5), usage }))
+    const alternatives = [{ token: 'other', logprob: -2.5 }]
+    return reply(200, completionBody({ ids: at.trains ? ids : undefined, logprobs: ids.map(() => -0.5), usage, alternatives }))
   }
   if (path === '/tokenize') return reply(200, { count: 7 })
   return path === '/health' ? reply(200, {}) : reply(404, {})

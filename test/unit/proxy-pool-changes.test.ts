@@ -96,9 +96,8 @@ describe('a replica that is added', () => {
   it('shows what its probe found of logprobs', async () => {
     replicas = openReplicas()
     replicas.add('a', 'http://a')
-    // The engines of this test give no alternatives to tell by.
     expect((await replicas.views()).map(({ tier, logprobMode, maxModelLen }) => [tier, logprobMode, maxModelLen])).toEqual([
-      ['train', 'unknown', 4_096],
+      ['train', 'raw', 4_096],
     ])
   })
 

@@ -3,6 +3,7 @@ import type { ReplicaId } from '../../contract/ids.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaStatus, ReplicaView } from '../boundary.ts'
+import { within } from '../deadline.ts'
 import type { Engine } from '../engines/engine.ts'
 import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type ProbeResult, probe, type Wanted } from '../engines/probe.ts'
@@ -57,7 +58,7 @@ export function openMember(options: MemberOptions, replica: PoolReplica, onServi
         id: replica.id,
         url: replica.url,
         limits: replica.limits,
-        probe: () => probeWithin(options, replica, facts, stop.signal),
+        probe: () => probed(options, replica, facts, stop.signal),
         onServing: (isServing) => onServing(member, isServing),
       }),
     ),
@@ -85,27 +86,18 @@ export async function viewOf(kernel: Kernel, { replica, facts, address }: Member
   }
 }
 
-async function probeWithin(
+async function probed(
   { kernel, probeDeadlineMs, ...wanted }: MemberOptions,
   replica: PoolReplica,
   facts: ProbedFacts,
   stopped: AbortSignal,
 ): Promise<ProbeResult> {
-  const abort = new AbortController()
-  const cut = (): void => abort.abort()
-  const timer = kernel.scheduler.after(probeDeadlineMs, cut)
-  stopped.addEventListener('abort', cut, { once: true })
-  try {
-    const result = await probe(replica.engine, replica.connection, wanted, abort.signal)
-    if (result.type === 'serving') {
-      facts.maxModelLen = result.maxModelLen
-      facts.model = result.model
-      facts.tier = result.tier
-      facts.logprobMode = result.logprobMode
-    }
-    return result
-  } finally {
-    timer.cancel()
-    stopped.removeEventListener('abort', cut)
+  const result = await within(kernel.scheduler, probeDeadlineMs, stopped, (cut) => probe(replica.engine, replica.connection, wanted, cut))
+  if (result.type === 'serving') {
+    facts.maxModelLen = result.maxModelLen
+    facts.model = result.model
+    facts.tier = result.tier
+    facts.logprobMode = result.logprobMode
   }
+  return result
 }

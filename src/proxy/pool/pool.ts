@@ -3,6 +3,7 @@ import type { ReplicaId, SessionId } from '../../contract/ids.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { ReplicaView } from '../boundary.ts'
 import type { Countable } from '../chat.ts'
+import { within } from '../deadline.ts'
 import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type Failure, failure } from '../failure.ts'
 import { failureOf, nextOf, type Refusal } from './choice.ts'
@@ -212,12 +213,9 @@ export function openPool(options: PoolOptions): Pool {
       if (member === undefined) return null
       const { engine, connection } = member.replica
       const { model: served } = member.facts
-      const countable = countableFor(served)
-      const abort = new AbortController()
-      const timer = kernel.scheduler.after(COUNT_DEADLINE_MS, () => abort.abort())
-      const tokens = await engine.countTokens(countable, served, (request) => connection.send(request, abort.signal))
-      timer.cancel()
-      return tokens
+      return within(kernel.scheduler, COUNT_DEADLINE_MS, member.stop.signal, (cut) =>
+        engine.countTokens(countableFor(served), served, (request) => connection.send(request, cut)),
+      )
     },
     async views() {
       const views = await Promise.all([...members, ...leaving].map((member) => viewOf(kernel, member)))

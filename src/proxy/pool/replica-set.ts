@@ -4,6 +4,7 @@ import { MAX_REPLICAS, type ReplicaChange, shareOf } from '../../contract/replic
 import type { Address } from '../../kernel/address.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ReplicaConfig, ReplicaView } from '../boundary.ts'
+import { within } from '../deadline.ts'
 import type { Engine } from '../engines/engine.ts'
 import type { Connection, Transport } from '../engines/transport.ts'
 import { openEndpoints } from './endpoints.ts'
@@ -88,7 +89,8 @@ export function openReplicaSet(options: ReplicaSetOptions): ReplicaSet {
       routerActor({
         id,
         everyMs: routerReadMs.every,
-        read: () => readWithin(connection, stop.signal, (list) => ownWorkers(entry, list)),
+        read: async () =>
+          ownWorkers(entry, await within(kernel.scheduler, routerReadMs.deadline, stop.signal, (cut) => readWorkers(connection, cut))),
         onJoined(worker) {
           options.report('worker-joined', { router: id, worker: workerKey(worker) })
           joinMember(entry, worker, workerId(id, worker), 1)
@@ -114,19 +116,6 @@ export function openReplicaSet(options: ReplicaSetOptions): ReplicaSet {
       else passed.push(`${workerKey(worker)} is one more than ${MAX_WORKERS}`)
     }
     return { type: 'listed', workers, passed }
-  }
-
-  async function readWithin(connection: Connection, stopped: AbortSignal, sift: (list: WorkerList) => WorkerList): Promise<WorkerList> {
-    const abort = new AbortController()
-    const cut = (): void => abort.abort()
-    const timer = kernel.scheduler.after(routerReadMs.deadline, cut)
-    stopped.addEventListener('abort', cut, { once: true })
-    try {
-      return sift(await readWorkers(connection, abort.signal))
-    } finally {
-      timer.cancel()
-      stopped.removeEventListener('abort', cut)
-    }
   }
 
   function leaveMember(entry: Entry, key: string): void {
