@@ -32,7 +32,10 @@ export async function openModelPort(options: ModelPortOptions): Promise<ModelPor
   const { host, port, boundary, maxBodyBytes = MAX_BODY_BYTES, maxConnections = MAX_CONNECTIONS } = options
   const connections = openConnections(maxConnections)
   function serve(request: IncomingMessage, response: ServerResponse): void {
-    const onRead = (): void => void response.once('close', connections.expect(request.socket))
+    const { socket } = request
+    if (!connections.ask(socket)) return
+    response.once('close', () => connections.answer(socket))
+    const onRead = (): void => void response.once('close', connections.expect(socket))
     void boundary.handle(incomingCall(request, maxBodyBytes, onRead), replySink(response))
   }
   const server = createServer(

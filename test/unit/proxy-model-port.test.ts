@@ -243,6 +243,38 @@ describe('bad bytes', () => {
   })
 })
 
+describe('requests that come before the one before them is answered', () => {
+  it('are served in order, as long as they are few', async () => {
+    const at = await serve(async (call, sink) => {
+      sink.head(200, call.url === '/last' ? { connection: 'close' } : {})
+      await sink.end(call.url)
+    })
+    const socket = await open(at)
+    const text = readToEnd(socket)
+    socket.write(['/a', '/b', '/c', '/last'].map((url) => `GET ${url} HTTP/1.1\r\nhost: h\r\n\r\n`).join(''))
+    expect((await text).match(/^\/\w+/gm)).toEqual(['/a', '/b', '/c', '/last'])
+  })
+
+  it('cut the connection when they are many', async () => {
+    const seen: string[] = []
+    const at = await serve(async (call) => void seen.push(call.url))
+    const socket = await open(at)
+    const text = readToEnd(socket)
+    socket.write('GET /x HTTP/1.1\r\nhost: h\r\n\r\n'.repeat(1_000))
+    expect(await text).toBe('')
+    expect(seen).toHaveLength(16)
+  })
+
+  it('may be as many as the client likes, one after the other', async () => {
+    const at = await serve(async (call, sink) => {
+      await call.body(() => true)
+      sink.head(200, {})
+      await sink.end('ok')
+    })
+    for (let count = 0; count < 40; count += 1) expect(await (await fetch(`http://127.0.0.1:${at}/`)).text()).toBe('ok')
+  })
+})
+
 describe('more connections than there may be', () => {
   it('are cut where nobody waits, the longest first: who waits is answered, and so is who comes', async () => {
     const asked = signal<ReplySink>()
