@@ -24,6 +24,8 @@ const MAX_HEADER_BYTES = 64 * 1024
 const MAX_CONNECTIONS = 4_096
 /** Longer than clients keep their sockets, so that a server's close never meets a request on its way. */
 const KEEP_ALIVE_MS = 120_000
+/** What the smallest piece of a body is counted as. */
+const MIN_PIECE_BYTES = 512
 /** For a whole request to arrive. */
 const REQUEST_MS = 300_000
 
@@ -110,7 +112,7 @@ function readAll(request: IncomingMessage, maxBodyBytes: number, fits: (bytes: n
     const take = (chunk: Buffer): void => {
       size += chunk.byteLength
       const isTooLarge = size > maxBodyBytes
-      if (!isTooLarge && fits(chunk.byteLength)) return void chunks.push(chunk)
+      if (!isTooLarge && fits(Math.max(chunk.byteLength, MIN_PIECE_BYTES))) return void chunks.push(kept(chunk))
       stop()
       // The rest is read and thrown away, so that the client lives to see the answer.
       request.on('error', () => {})
@@ -130,6 +132,11 @@ function readAll(request: IncomingMessage, maxBodyBytes: number, fits: (bytes: n
     request.on('close', gone)
     request.on('error', gone)
   })
+}
+
+/** A small piece is a view into a read that holds many: kept as it is, it would keep the whole read. */
+function kept(piece: Buffer): Buffer {
+  return piece.byteLength < MIN_PIECE_BYTES ? Buffer.from(piece) : piece
 }
 
 function replySink(response: ServerResponse): ReplySink {

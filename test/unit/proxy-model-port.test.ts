@@ -231,6 +231,26 @@ describe('bad bytes', () => {
     }
   })
 
+  it('a body in very small pieces counts for what it costs', async () => {
+    const counted: number[] = []
+    const at = await serve(async (call, sink) => {
+      const read = await call.body((bytes) => counted.push(bytes) < 100)
+      sink.head(200, { connection: 'close' })
+      await sink.end(read.ok ? read.bytes : read.error)
+    })
+    for (const [pieces, answer] of [
+      [50, 'x'.repeat(50)],
+      [100, 'full'],
+    ] as const) {
+      counted.length = 0
+      const socket = await open(at)
+      const text = readToEnd(socket)
+      socket.write(`POST /x HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(pieces)}0\r\n\r\n`)
+      expect(await text).toContain(answer)
+      expect(counted).toEqual(Array.from({ length: pieces }, () => 512))
+    }
+  })
+
   it('TO-02: an upgrade is an ordinary request that says so', async () => {
     const at = await serve(async (call, sink) => {
       sink.head(426, { connection: 'close' })

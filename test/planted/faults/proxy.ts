@@ -382,4 +382,18 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: '&& false',
     suites: ['test/unit/proxy-request-memory.test.ts'],
   },
+  {
+    name: 'a connection may ask as often at once as it likes',
+    file: 'src/proxy/connections.ts',
+    find: 'return count <= MAX_UNANSWERED',
+    replace: 'return true',
+    suites: ['test/unit/proxy-model-port.test.ts'],
+  },
+  {
+    name: 'the smallest pieces of a body count for next to nothing',
+    file: 'src/proxy/model-port.ts',
+    find: 'fits(Math.max(chunk.byteLength, MIN_PIECE_BYTES))',
+    replace: 'fits(chunk.byteLength)',
+    suites: ['test/unit/proxy-model-port.test.ts'],
+  },
 ]
