@@ -4,6 +4,7 @@ import type { IncomingCall } from './boundary.ts'
 import { headerOf, type Route } from './detect.ts'
 import type { HttpReply, ModelEntry } from './dialects/dialect.ts'
 import type { Door } from './door.ts'
+import { isOverlong } from './overlong.ts'
 import type { Pool } from './pool/pool.ts'
 import { prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
@@ -40,11 +41,14 @@ export function openAuxiliary({ pool, profileOf, maxBodyBytes }: AuxiliaryOption
       const counted = dialect.readCount(read.body, { tier: 'eval', pins, url })
       if (!counted.ok) return dialect.failure(counted.failure)
       const countable = door.restoreCountable(counted.countable)
-      const tokens = await pool.countTokens(session, (model) => {
-        if (countable.kind === 'text') return countable
-        return { ...countable, request: prepare(countable.request, profileOf(model), 'eval').request }
-      })
-      const body = dialect.tokenCount(tokens ?? estimateTokens(countable), entry(pool.modelName()))
+      const model = entry(pool.modelName())
+      const tokens = isOverlong(countable, model.maxModelLen)
+        ? null
+        : await pool.countTokens(session, (served) => {
+            if (countable.kind === 'text') return countable
+            return { ...countable, request: prepare(countable.request, profileOf(served), 'eval').request }
+          })
+      const body = dialect.tokenCount(tokens ?? estimateTokens(countable), model)
       return json(body, tokens === null ? { [ESTIMATE_HEADER]: 'estimate' } : {})
     },
     // Every name is served by the one policy, so every name that is asked for exists.

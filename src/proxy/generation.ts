@@ -5,6 +5,8 @@ import type { ChatRequest } from './chat.ts'
 import { within } from './deadline.ts'
 import { type Ending, type EndingOptions, type Generated, openEnding } from './ending.ts'
 import type { EngineOutcome, Send } from './engines/engine.ts'
+import { overflow } from './engines/rejection.ts'
+import { isOverlong } from './overlong.ts'
 import type { Lease, Pool } from './pool/pool.ts'
 import { prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
@@ -62,9 +64,12 @@ async function sendOnce(
   const { tools, messages, parameters: wanted } = prepared.request
   const sent = (outcome: EngineOutcome): Sent => ({ lease, profile, request: prepared.request, outcome })
   ending.sent(lease, wanted, prepared.diagnostics)
+  const context = lease.maxModelLen ?? profile.maxModelLen
+  if (isOverlong({ kind: 'messages', request: prepared.request }, context))
+    return sent(overflow(`the conversation is longer than any ${context} tokens`))
   if (lessons.maxTokens === null) {
     const { overBudget } = lessons
-    const fits = await fittingBudget(lease, profile.maxModelLen, prepared.request, overBudget !== null, send)
+    const fits = await fittingBudget(lease, context, prepared.request, overBudget !== null, send)
     const left = fits ?? overBudget?.fittingMaxTokens ?? null
     // The prompt leaves nothing, or nobody counts it: there is nothing else to send.
     if (left === null && overBudget !== null) return sent(overBudget)
@@ -83,12 +88,11 @@ async function sendOnce(
  */
 async function fittingBudget(
   lease: Lease,
-  profiledLen: number | null,
+  context: number | null,
   request: ChatRequest,
   wasRefused: boolean,
   send: Send,
 ): Promise<number | null> {
-  const context = lease.maxModelLen ?? profiledLen
   const { max_tokens: asked } = request.parameters
   if (context === null || typeof asked !== 'number' || (asked < context && !wasRefused)) return null
   const counted = await lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)

@@ -231,7 +231,8 @@ describe('a body', () => {
   })
 
   it('of an honest size is read, coded or not', async () => {
-    const coded = gzipSync(JSON.stringify({ ...HELLO, messages: [{ role: 'user', content: 'x'.repeat(2 ** 21) }] }))
+    const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(2 ** 21)}` } }
+    const coded = gzipSync(JSON.stringify({ ...HELLO, messages: [{ role: 'user', content: [image] }] }))
     await post(coded, { 'content-encoding': 'gzip' })
     expect(proxy?.generations).toHaveLength(1)
   })

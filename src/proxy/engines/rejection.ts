@@ -27,6 +27,11 @@ export function refused(message: string): Rejection {
   return { type: 'rejected', status: 400, reason: 'other', message, retryAfterMs: null, fittingMaxTokens: null }
 }
 
+/** The same for a conversation that no context of the engine's holds. */
+export function overflow(message: string): Rejection {
+  return { ...refused(message), reason: 'context-overflow' }
+}
+
 /** llama.cpp names it; vLLM and SGLang say it in a sentence, which for current vLLM is the same whether it is the prompt or the budget. */
 const OVERFLOW_TYPE = 'exceed_context_size_error'
 const OVERFLOW =

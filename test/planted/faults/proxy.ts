@@ -396,4 +396,11 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: 'fits(chunk.byteLength)',
     suites: ['test/unit/proxy-model-port.test.ts'],
   },
+  {
+    name: 'an engine tokenizes what no context holds',
+    file: 'src/proxy/overlong.ts',
+    find: 'contextTokens !== null && charsIn',
+    replace: 'contextTokens === null && charsIn',
+    suites: ['test/unit/proxy-overlong.test.ts'],
+  },
 ]
