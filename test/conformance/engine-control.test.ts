@@ -138,6 +138,20 @@ describe('routes', () => {
     expect((await held).choices[0]!.finish_reason).toBe('stop')
   })
 
+  it('SGLang ends what runs when asked to, and goes on', async () => {
+    const clock = openWorld({ seed: 1 })
+    const engine = await open({ shape: 'sglang', scheduler: clock, latency: { ttftMs: 100, msPerToken: 10 } })
+    const answer = chat(engine)
+    await eventually(() => sample(engine, 'sglang:num_running_reqs')).toBe(1)
+    await clock.advance(125)
+    expect((await post(engine, '/abort_request', { rid: '', abort_all: true })).status).toBe(200)
+    expect((await answer).choices[0]).toMatchObject({ finish_reason: 'abort', message: { content: 'one two three' } })
+    const next = chat(engine)
+    await eventually(() => sample(engine, 'sglang:num_running_reqs')).toBe(1)
+    await clock.advance(60_000)
+    expect((await next).choices[0]!.finish_reason).toBe('stop')
+  })
+
   it.each(['vllm', 'sglang'] as const)('%s tokenizes a chat as it would prompt with it, and back', async (shape) => {
     const engine = await open({ shape })
     await chat(engine)

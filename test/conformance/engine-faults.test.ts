@@ -118,7 +118,8 @@ describe.each(['vllm', 'sglang'] as const)('each fault does what its name says (
     hang: (seen) => expect([seen.status, seen.how]).toEqual([null, 'open']),
     'hang-headers': (seen) => expect([seen.status, seen.text, seen.how]).toEqual([200, '', 'open']),
     reset: (seen) => expect([seen.status, seen.how]).toEqual([null, 'cut']),
-    'reset-before-body': (seen) => expect([seen.status, seen.text, seen.how]).toEqual([200, '', 'cut']),
+    'reset-before-body': (seen) =>
+      expect([seen.status, seen.headers['content-type'], seen.text, seen.how]).toEqual([200, 'application/json', '', 'cut']),
     'reset-in-body': (seen) => {
       expect([seen.status, seen.how]).toEqual([200, 'cut'])
       expect(seen.text).toMatch(/^\{"id":/)

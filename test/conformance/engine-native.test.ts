@@ -74,6 +74,11 @@ describe('SGLang’s /generate', () => {
     expect(request).toMatchObject({ path: '/generate', promptIds: prompt.tokens, variant: 'look' })
   })
 
+  it('repeats the prompt’s ids only when asked', async () => {
+    const { post } = await open({ shape: 'sglang' })
+    expect((await post('/generate', { input_ids: [1] })).json).not.toHaveProperty('prompt_token_ids')
+  })
+
   it('follows the conversation over a tool’s result', async () => {
     const { engine, post } = await open({ shape: 'sglang' })
     const answer = {
@@ -151,6 +156,7 @@ describe('llama.cpp', () => {
       tokens: request!.sampledIds,
       tokens_predicted: request!.sampledIds.length,
       tokens_evaluated: 2,
+      tokens_cached: 1 + request!.sampledIds.length,
       stop_type: 'eos',
       stopping_word: '',
     })
@@ -219,6 +225,11 @@ describe('llama.cpp', () => {
         },
       },
     })
+  })
+
+  it('calls a fault of its own a server error', async () => {
+    const { post } = await open({ shape: 'llamacpp', faults: [{ fault: 'http-500', times: 1 }] })
+    expect((await post('/completion', { prompt: [1] })).json.error).toMatchObject({ code: 500, type: 'server_error' })
   })
 
   it('lists its model with the context it has', async () => {

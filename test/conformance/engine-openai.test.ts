@@ -156,6 +156,9 @@ describe.each(['vllm', 'sglang'] as const)('%s: the OpenAI SDK', (shape) => {
     const promptTokens = (await loadQwen()).encode('<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n').length
     expect((await post(engine, { messages: hi, max_tokens: 64 - promptTokens })).status).toBe(200)
     expect((await post(engine, { messages: hi, max_tokens: 65 - promptTokens })).status).toBe(400)
+    const { engine: narrow } = await open({ shape, maxModelLen: promptTokens + 1 })
+    expect((await post(narrow, { messages: hi, max_tokens: 1 })).status).toBe(200)
+    expect(narrow.requests()[0]!.sampledIds).toHaveLength(1)
   })
 
   it('reads a call that ended at the length limit as the engine reports it', async () => {
@@ -271,7 +274,7 @@ describe('vLLM only', () => {
     ['another model', { model: 'other' }, 404, 'does not exist'],
     ['stream options without a stream', { stream_options: { include_usage: true } }, 400, 'stream=True'],
     ['an empty list of tools', { tools: [] }, 400, '`tools` must not be an empty array'],
-    ['top_logprobs without logprobs', { top_logprobs: 1 }, 400, '`logprobs` must be set'],
+    ['top_logprobs without logprobs', { top_logprobs: 1 }, 400, '`logprobs` must be set to true'],
     ['a tool choice without tools', { tool_choice: 'auto' }, 400, '`tools` must be set'],
     ['an image that has no url', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }] }, 400, 'content'],
     ['a file', { messages: [{ role: 'user', content: [{ type: 'file', file: {} }] }] }, 400, 'content of type file'],
@@ -279,6 +282,14 @@ describe('vLLM only', () => {
     const { chat } = await open()
     const failure = await create(chat, { messages: [{ role: 'user', content: 'hi' }], ...params }).catch((error: unknown) => error)
     expect(failure).toMatchObject({ status, message: expect.stringContaining(text) })
+  })
+
+  it('names no length of a prompt that it did not read to the end', async () => {
+    const { engine } = await open({ maxModelLen: 64 })
+    const params = { messages: [{ role: 'user', content: 'word '.repeat(100) }], max_tokens: 20 }
+    expect((await post(engine, params)).text).toContain(
+      "You passed 45 input tokens and requested 20 output tokens. However, the model's context length is only 64 tokens, resulting in a maximum input length of 44 tokens.",
+    )
   })
 
   it('accepts fields it does not know', async () => {

@@ -10,13 +10,17 @@ beforeEach(() => {
 })
 afterEach(() => stand.close())
 
+/** No session may be through before the last one has begun: a place that became free is taken again. */
+const SLOW = { ttftMs: 1_000 }
+
 async function openNode(
   replicas: number,
   inFlight: number,
   shape: 'vllm' | 'sglang' = 'vllm',
+  latency = { ttftMs: 20 },
 ): Promise<{ readonly engines: readonly ScriptedEngine[]; readonly node: ReplicaNode }> {
   const engines: ScriptedEngine[] = []
-  for (let index = 0; index < replicas; index += 1) engines.push(await stand.openEngine({ shape }))
+  for (let index = 0; index < replicas; index += 1) engines.push(await stand.openEngine({ shape, latency }))
   const listed = engines.map(({ url }, index) => ({ id: `gpu${index}`, url, engine: shape, max_in_flight: inFlight }))
   return { engines, node: await stand.serve(listed) }
 }
@@ -36,7 +40,7 @@ const wellEnded = (sessions: number): unknown => Array(sessions).fill(['complete
 
 describe('inference servers behind the proxy pool', () => {
   it('serves eight sessions from eight replicas, each session from one', async () => {
-    const { engines, node } = await openNode(8, 2)
+    const { engines, node } = await openNode(8, 2, 'vllm', SLOW)
     await node.submit(8, 4)
     const rows = await node.finished()
     expect(endings(rows)).toEqual(wellEnded(8))
@@ -72,7 +76,7 @@ describe('inference servers behind the proxy pool', () => {
   }, 120_000)
 
   it('keeps each session on one rank of an endpoint that has several, and uses all of them', async () => {
-    const engine = await stand.openEngine({ dataParallelRanks: 4 })
+    const engine = await stand.openEngine({ dataParallelRanks: 4, latency: SLOW })
     const node = await stand.serve([{ id: 'gpu', url: engine.url, max_in_flight: 16, data_parallel_ranks: 4 }])
     await node.until((rows) => rows.every(({ state }) => state === 'up'))
     expect((await node.replicas()).map(({ id, data_parallel_rank, tier }) => [id, data_parallel_rank, tier])).toEqual([

@@ -295,6 +295,7 @@ describe('the outcome of a session', () => {
     ['aborted', 503, 'upstream_error'],
     ['failed', 400, 'agent_error'],
     ['failed', 422, 'agent_error'],
+    ['failed', 403, 'upstream_error'],
     ['ok', 200, 'agent_error'],
   ] as const)('after an engine’s failure and a last call that %s with %i it is %s', (status, httpStatus, outcome) => {
     const session = runningMachine()

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { openBatch, type PauseMode, type Seat } from '../../src/engine/scripted/batch.ts'
 import { openPace } from '../../src/engine/scripted/pace.ts'
 import { openWorld } from '../../src/kernel/world.ts'
+import { countTimers } from '../lib/counted-timers.ts'
 
 const seated = (seat: Seat | 'full' | null): Seat => {
   if (seat === null || seat === 'full') throw new Error(`no seat: ${seat}`)
@@ -48,6 +49,18 @@ describe('the pace of a generation', () => {
     expect(third()).toBe('open')
     await world.advance(1)
     expect(third()).toBe('reached')
+  })
+
+  it('has no timer while it is frozen, nor once it has stopped', async () => {
+    const scheduler = countTimers(openWorld({ seed: 1 }))
+    const pace = openPace(scheduler, { ttftMs: 100, msPerToken: 10 })
+    void pace.reach(3)
+    const timers = [scheduler.timers()]
+    for (const change of [pace.freeze, pace.thaw, pace.stop]) {
+      change()
+      timers.push(scheduler.timers())
+    }
+    expect(timers).toEqual([1, 0, 1, 0])
   })
 
   it('stops with what it has, and has no more later', async () => {

@@ -212,4 +212,10 @@ describe('the segment cache', () => {
     for (const segment of ['aaaa', 'x'.repeat(11), 'aaaa']) cache.get(segment)
     expect(encoded).toHaveLength(2)
   })
+
+  it('keeps a segment that fills it', () => {
+    const { cache, encoded } = counting(10)
+    for (const segment of ['x'.repeat(10), 'x'.repeat(10)]) cache.get(segment)
+    expect(encoded).toHaveLength(1)
+  })
 })

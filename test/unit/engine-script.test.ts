@@ -190,6 +190,12 @@ describe('the generator', () => {
     expect(JSON.parse(json)).toEqual({ name: 'bash', arguments: { command: expect.stringMatching(/^echo /), times: expect.any(Number) } })
   })
 
+  it('calls a tool whose parameters it cannot read without any', () => {
+    const source = openGeneratorAnswers({ toolCallProbability: 1 }, 1)
+    const odd = tool('odd', { required: 'everything' })
+    expect(source.answer(conversationOf([user('x')], [odd]), null).text).toContain('{"name": "odd", "arguments": {}}')
+  })
+
   it('stops calling tools at its last turn', () => {
     const late = [user('x'), assistant('1'), assistant('2')]
     for (const text of run(1, late)) expect(text).toMatch(/^[a-z ]+$/)

@@ -198,7 +198,8 @@ describe('llama.cpp', () => {
       reasoning_content: 'So.',
       tool_calls: [{ id: '', type: 'function', function: { name: 'f', arguments: '{"n": 5}' } }],
     })
-    expect([found.answer.finishReason, found.tokens.error, found.answer.usage.cachedTokens]).toEqual(['tool_calls', null, 1])
+    expect([found.answer.finishReason, found.tokens.error]).toEqual(['tool_calls', null])
+    expect(found.answer.usage).toEqual({ promptTokens: 2, completionTokens: 2, cachedTokens: 1, reasoningTokens: null })
   })
 
   it('knows from the rendered prompt whether the answer begins in a thought, whatever is known of the model', async () => {
@@ -240,10 +241,18 @@ describe('llama.cpp', () => {
     expect(await llamacpp.generate(request(), server(given).send)).toMatchObject(outcome)
   })
 
+  it('tells the usage that the server counted', async () => {
+    const { answer } = answered(
+      await llamacpp.generate(request(), server(routes(completed({ tokens_evaluated: 5, tokens_predicted: 4 }))).send),
+    )
+    expect(answer.usage).toMatchObject({ promptTokens: 5, completionTokens: 4 })
+  })
+
   it.each([
     ['names other tokens than it lists', { tokens: [8, 7] }, 'ids-missing'],
     ['has no probability inside a character', { completion_probabilities: [{ id: 9, logprob: -2 }] }, 'lengths-differ'],
     ['has none at all', { completion_probabilities: undefined }, 'logprobs-missing'],
+    ['counts fewer', { tokens_predicted: 1 }, 'lengths-differ'],
     ['read another prompt', { tokens_evaluated: 3 }, 'lengths-differ'],
   ])('CP-05 trains nothing of an engine that %s', async (_name, changes, code) => {
     expect(answered(await llamacpp.generate(request(), server(routes(completed(changes))).send)).tokens).toMatchObject({

@@ -326,6 +326,14 @@ it.each([
   expect(answered(vllm.read(respond(body))).weightVersion).toBe(version)
 })
 
+it.each([
+  ['bored', 'finish_reason "bored"'],
+  [undefined, 'finish_reason missing'],
+])('an ending nobody knows is told as it stands: %s', (finish, detail) => {
+  const body = { choices: [{ message: { role: 'assistant', content: 'x' }, finish_reason: finish }] }
+  expect(vllm.read(respond(body))).toMatchObject({ type: 'aborted', finishReason: 'unknown', detail })
+})
+
 it('vLLM’s chat is sent no prompt of token ids, and nothing instead', async () => {
   const prompt = { kind: 'token-ids', ids: [1], messages: [], tools: null } as const
   const sent: unknown[] = []

@@ -18,6 +18,21 @@ describe('eight replicas', () => {
     expect(proxy.generations.slice(16).map(({ url }) => url)).toEqual(homes.toReversed())
   })
 
+  it('count who lives with them before who calls at this moment', async () => {
+    const proxy = openProxy({ replicas: 2, settings: { replica: SMALL } })
+    const [busy, quiet] = [proxy.openDoor(), proxy.openDoor()]
+    await proxy.chat(busy, ask('a'))
+    await proxy.chat(quiet, ask('a'))
+    await proxy.chat(proxy.openDoor(), ask('a'))
+    const homes = proxy.generations.map(({ url }) => url)
+    // Whoever has two sessions waits for the tools of both.
+    for (const generation of proxy.generations) generation.answer()
+    await proxy.settle()
+    await proxy.chat(quiet, ask('b'))
+    await proxy.chat(proxy.openDoor(), ask('a'))
+    expect(proxy.generations[4]?.url).toBe(homes[1])
+  })
+
   it('spill over while the home is full, and return to it', async () => {
     const proxy = openProxy({ replicas: 2, settings: { replica: { ...SMALL, inFlight: 1 } } })
     const door = proxy.openDoor()

@@ -57,6 +57,13 @@ export const REPLICA_FAULTS: readonly PlantedFault[] = [
     suites: [CHANGES],
   },
   {
+    name: 'a session is placed by who calls at this moment',
+    file: 'src/proxy/pool/choice.ts',
+    find: '      member.sessions,\n      member.outstanding,\n',
+    replace: '      member.outstanding,\n      member.sessions,\n',
+    suites: ['test/unit/proxy-pool.test.ts'],
+  },
+  {
     name: 'a call waits for the probe of a newcomer',
     file: 'src/proxy/pool/choice.ts',
     find: '      member.isServing ? 0 : 1,\n',

@@ -130,9 +130,16 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
     suites: ['test/model/session-state.test.ts'],
   },
   {
+    name: 'a server that cannot train is blamed on the policy',
+    file: 'src/actors/session/verdict.ts',
+    find: ' && status !== 403',
+    replace: '',
+    suites: ['test/model/session-state.test.ts'],
+  },
+  {
     name: 'an agent gets another attempt by ending with a bad request',
     file: 'src/actors/session/verdict.ts',
-    find: 'status >= 400 && status < 429',
+    find: 'status >= 400 && status < 429 && status !== 403',
     replace: 'status === 0',
     suites: ['test/model/session-state.test.ts'],
   },
