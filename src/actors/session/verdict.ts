@@ -45,7 +45,8 @@ export function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, se
 
 /** The statuses of a request that was refused for what it is: no agent gets another attempt by ending with one. */
 function isAgentsOwn(status: number): boolean {
-  return status >= 400 && status < 429
+  // 403 is the pool's: no server that is left may train.
+  return status >= 400 && status < 429 && status !== 403
 }
 
 export function afterEvaluation(state: Ended, result: Extract<SessionMessage, { type: 'evaluated' }>['result']): Verdict {

@@ -33,8 +33,9 @@ export function nextOf<M extends Choosable>(
       // A free replica beats waiting for the warm one; among free or among busy ones the warm one wins.
       member.outstanding < member.replica.limits.inFlight ? 0 : 1,
       member === pinned ? 0 : 1,
-      member.outstanding,
+      // A session stays where its first call went: what counts is who lives there, not who calls at this moment.
       member.sessions,
+      member.outstanding,
     ]
     if (best === null || compareRanks(rank, bestRank) < 0) {
       best = member
