@@ -1,5 +1,5 @@
 // Chance under a seed, with the throws that generators need: the same words give the same requests in every process.
-import { seededNumbers, wholeBetween } from '../../src/engine/scripted/seeded.ts'
+import { seededNumbers, wholeBetween } from '../../src/engine/serve/seeded.ts'
 
 export type Dice = {
   /** In [0, 1). */

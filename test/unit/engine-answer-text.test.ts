@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseAnswer, writeAnswer } from '../../src/engine/scripted/answer-text.ts'
+import { parseAnswer, writeAnswer } from '../../src/engine/serve/answer-text.ts'
 
 const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`
 const brief = (text: string, parsesTools = true) =>
@@ -48,6 +48,7 @@ describe('reading an answer', () => {
     ],
     ['empty reasoning', '<think>\n\n</think>\n\nHi.', [['content', 'Hi.']]],
     ['thinking tags in the wrong order', 'a</think>b<think>c', [['content', 'a</think>b<think>c']]],
+    ['thinking tags that are talked about', 'Use <think> and </think>.', [['content', 'Use <think> and </think>.']]],
     ['reasoning that never closes', '<think>\nHm', [['content', '<think>\nHm']]],
     ['a call', call('bash', '{"command": "ls"}'), [['tool-call', 'bash', '{"command": "ls"}']]],
     [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { openBatch, type PauseMode, type Seat } from '../../src/engine/scripted/batch.ts'
 import { openPace } from '../../src/engine/scripted/pace.ts'
+import { openBatch, type PauseMode, type Seat } from '../../src/engine/serve/batch.ts'
 import { openWorld } from '../../src/kernel/world.ts'
 import { countTimers } from '../lib/counted-timers.ts'
 
@@ -170,5 +170,59 @@ describe('the running batch', () => {
     batch.close()
     expect(await Promise.all([end, waiting, paused])).toEqual(['stopped', null, undefined])
     expect(await batch.enter(never)).toBeNull()
+  })
+})
+
+describe('emptying the batch for new weights', () => {
+  const held = () => {
+    const heard: string[] = []
+    return { heard, freeze: () => heard.push('freeze'), thaw: () => heard.push('thaw'), stop: () => heard.push('stop') }
+  }
+  const enter = async (batch: ReturnType<typeof openBatch>) => {
+    const seat = seated(await batch.enter(new AbortController().signal))
+    const generation = held()
+    seat.attach(generation)
+    return { seat, heard: generation.heard }
+  }
+  const turns = () => new Promise((resolve) => setImmediate(resolve))
+
+  it.each([
+    ['wait', null, []],
+    ['abort', null, ['stop']],
+    ['wait', 'keep', ['freeze', 'stop']],
+    ['wait', 'wait', []],
+  ] as const)('tells what runs: %s, paused by %s', async (how, pause, expected) => {
+    const batch = openBatch({ running: 2, waiting: 2 })
+    const { seat, heard } = await enter(batch)
+    if (pause !== null) void batch.pause(pause)
+    const emptied = watch(batch.empty(how))
+    await turns()
+    expect([heard, emptied()]).toEqual([expected, 'open'])
+    seat.leave()
+    await turns()
+    expect(emptied()).toBeTypeOf('function')
+  })
+
+  it('ends what a later pause would freeze', async () => {
+    const batch = openBatch({ running: 1, waiting: 1 })
+    const { heard } = await enter(batch)
+    void batch.empty('wait')
+    await batch.pause('keep')
+    expect(heard).toEqual(['stop'])
+  })
+
+  it('keeps the line until it is opened again, and a pause beyond that', async () => {
+    const batch = openBatch({ running: 1, waiting: 3 })
+    const open = await batch.empty('wait')
+    const signal = new AbortController().signal
+    const waiting = watch(batch.enter(signal))
+    expect([batch.counts(), batch.room()]).toEqual([{ running: 0, waiting: 1 }, 2])
+    await batch.pause('wait')
+    open()
+    await turns()
+    expect([waiting(), batch.isPaused()]).toEqual(['open', true])
+    batch.resume()
+    await turns()
+    expect(waiting()).toMatchObject({ leave: expect.any(Function) })
   })
 })

@@ -20,6 +20,7 @@ const GENERATION: Generation = {
   createdSeconds: 1,
   model: 'm',
   promptIds: [1],
+  cachedTokens: null,
   showsPromptIds: true,
   choices: [EMPTY],
   weightVersion: 'w',

@@ -2,16 +2,16 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { compileTemplate } from '../../src/engine/scripted/chat-template.ts'
-import { loadQwen, type PromptInput, type Qwen } from '../../src/engine/scripted/qwen.ts'
+import { loadQwen, type Qwen } from '../../src/engine/scripted/qwen.ts'
 import { openSegmentCache } from '../../src/engine/scripted/segment-cache.ts'
+import { compileTemplate, type QwenPrompt } from '../../src/engine/serve/chat-template.ts'
 
 let qwen: Qwen
 beforeAll(async () => {
   qwen = await loadQwen()
 })
 
-const render = (input: Partial<PromptInput> & Pick<PromptInput, 'messages'>) =>
+const render = (input: Partial<QwenPrompt> & Pick<QwenPrompt, 'messages'>) =>
   qwen.renderPrompt({ tools: [], enableThinking: null, addsGenerationPrompt: true, ...input })
 
 const bash = { type: 'function' as const, function: { name: 'bash', description: 'Runs it', parameters: { type: 'object' } } }

@@ -1,7 +1,7 @@
 // Reading sampled text: the message it gives is the one the engine's own parsers give, and nothing is made up.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type AnswerContent, parseAnswer, writeAnswer } from '../../src/engine/scripted/answer-text.ts'
+import { type AnswerContent, parseAnswer, writeAnswer } from '../../src/engine/serve/answer-text.ts'
 import { type AnswerFormat, readAnswerText } from '../../src/proxy/answer-text/answer-text.ts'
 import { argumentJson } from '../../src/proxy/answer-text/argument.ts'
 import { pythonLiteral } from '../../src/proxy/answer-text/python-literal.ts'

@@ -1,10 +1,11 @@
 // Where answers come from: a script's rules, or a generator. One source may feed several engines.
+
+import { writeAnswer } from '../serve/answer-text.ts'
+import { contentText } from '../serve/template-input.ts'
 import type { EngineFinish } from '../wire/generation.ts'
-import { writeAnswer } from './answer-text.ts'
 import { type Bag, openBag } from './bag.ts'
 import { type Conversation, firstTurn } from './conversation.ts'
 import { answerSignature, type Script, type ScriptChoice, type ScriptRule, type TextMatcher } from './script.ts'
-import { contentText } from './template-input.ts'
 
 export type Answer = {
   /** What the model would sample, without its end token. */

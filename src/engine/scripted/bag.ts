@@ -1,5 +1,5 @@
 // A stratified bag: every full round draws each item exactly as often as its weight says, in a seeded order.
-import { seededNumbers, shuffled } from './seeded.ts'
+import { seededNumbers, shuffled } from '../serve/seeded.ts'
 
 export type Bag = { draw(): number }
 

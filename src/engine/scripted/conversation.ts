@@ -1,6 +1,7 @@
 // A conversation as rules and generators look at it.
+
+import { contentText } from '../serve/template-input.ts'
 import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
-import { contentText } from './template-input.ts'
 
 export type Conversation = {
   readonly messages: readonly ChatMessage[]

@@ -1,20 +1,22 @@
 // Opens and closes one scripted engine: an HTTP server that answers by script with real Qwen3 token ids.
-import { createServer } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
 import { openEventLoop } from '../../kernel/event-loop.ts'
+import { openBatch } from '../serve/batch.ts'
+import { thinkingOf } from '../serve/chat-template.ts'
+import type { Language } from '../serve/language.ts'
+import { openTally } from '../serve/metrics.ts'
+import type { ServedEngine } from '../serve/route.ts'
+import { openServer } from '../serve/server.ts'
 import { SHAPES, type ShapeName } from '../wire/shape.ts'
 import { type AnswerSource, openScriptAnswers } from './answers.ts'
-import { openBatch } from './batch.ts'
+import { type GeneratingEngine, serveGeneration } from './exchange.ts'
+import { faultRoutes } from './fault-routes.ts'
 import { type FaultPlan, openFaultDesk } from './faults.ts'
 import { type GeneratorInput, openGeneratorAnswers } from './generator.ts'
-import { openTally } from './metrics.ts'
 import type { Latency } from './pace.ts'
-import { loadQwen } from './qwen.ts'
-import { sendJson } from './reply.ts'
+import { loadQwen, type Qwen } from './qwen.ts'
 import { type EngineRequest, openRequestLog } from './request-log.ts'
-import type { ServedEngine } from './route.ts'
 import { type ScriptInput, scriptSchema } from './script.ts'
-import { serveRequest } from './server.ts'
 
 export type AnswersFrom =
   | { readonly script: ScriptInput }
@@ -66,6 +68,8 @@ export type ScriptedEngine = {
 
 const DEFAULT_MODEL = 'qwen3-scripted'
 const DEFAULT_MAX_MODEL_LEN = 131_072
+/** Rows of Qwen3's embedding, more than it has tokens. */
+const QWEN3_IDS = 151_936
 const LOG_LIMITS = { requests: 4096, promptTokens: 4_000_000 }
 const RUNNING_LIMIT = 256
 const WAITING_LIMIT = 4096
@@ -78,11 +82,11 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
   const log = openRequestLog(LOG_LIMITS)
   const faults = openFaultDesk(options.faults ?? [])
   const batch = openBatch({ running: options.concurrency ?? RUNNING_LIMIT, waiting: options.waiting ?? WAITING_LIMIT })
+  const qwen = await loadQwen()
   let weightVersion = options.weightVersion ?? 'default'
   let isLoading = false
-  const engine: ServedEngine = {
+  const engine: GeneratingEngine = {
     shape,
-    shapeName,
     seed,
     model: options.model ?? DEFAULT_MODEL,
     maxModelLen: options.maxModelLen ?? DEFAULT_MAX_MODEL_LEN,
@@ -91,7 +95,8 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     latency: { ttftMs: options.latency?.ttftMs ?? 0, msPerToken: options.latency?.msPerToken ?? 0 },
     ranks: options.dataParallelRanks ?? 1,
     tokensPerChunk: Math.max(1, options.tokensPerChunk ?? 1),
-    qwen: await loadQwen(),
+    qwen,
+    language: languageOf(qwen),
     answers: openAnswers(options, seed),
     batch,
     faults,
@@ -99,47 +104,46 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     tally: openTally(),
     scheduler: options.scheduler ?? openEventLoop(),
     weightVersion: () => weightVersion,
-    isLoading: () => isLoading,
-    setWeightVersion(version) {
-      weightVersion = version
-    },
   }
-
-  const server = createServer((request, response) => {
-    // A client may go at any time; a write to it then is no news.
-    response.on('error', () => {})
-    void serveRequest(engine, request, response).catch((error: unknown) => {
-      // A bug of ours must show on the wire and leave the other requests alone.
-      const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-      if (response.headersSent) response.destroy()
-      else sendJson(response, 500, shape.error({ status: 500, message, param: null }))
-    })
-  })
-  const host = options.host ?? '127.0.0.1'
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port ?? 0, host, resolve)
-  })
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
-  let closing: Promise<void> | null = null
+  const setWeightVersion = (version: string) => {
+    weightVersion = version
+  }
+  const served: ServedEngine = {
+    ...engine,
+    kind: 'scripted',
+    shapeName,
+    ownRoutes: faultRoutes(faults),
+    reader: () => (isLoading ? null : engine),
+    setWeightVersion,
+    cacheUsage: () => 0,
+    serveGeneration: (read, incoming, response) => serveGeneration(engine, read, incoming, response),
+  }
+  const server = await openServer(served, { host: options.host ?? '127.0.0.1', port: options.port ?? 0 })
   return {
-    port,
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    port: server.port,
+    url: server.url,
     requests: log.list,
     setFault: faults.set,
-    setWeightVersion: engine.setWeightVersion,
+    setWeightVersion,
     setLoading(loads) {
       isLoading = loads
     },
     close() {
-      closing ??= new Promise((resolve) => {
-        batch.close()
-        server.close(() => resolve())
-        server.closeAllConnections()
-      })
-      return closing
+      batch.close()
+      return server.close()
     },
+  }
+}
+
+function languageOf(qwen: Qwen): Language {
+  return {
+    encode: qwen.encode,
+    decode: qwen.decode,
+    vocabularySize: QWEN3_IDS,
+    renderPrompt: ({ templateArguments, ...prompt }) => ({
+      ok: true,
+      text: qwen.renderPrompt({ ...prompt, enableThinking: thinkingOf(templateArguments) }),
+    }),
   }
 }
 

@@ -2,20 +2,27 @@
 import type { ServerResponse } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
+import type { AnswerForm, Asked, Reader, ReadRequest } from '../serve/asked.ts'
+import type { Batch } from '../serve/batch.ts'
+import type { Tally } from '../serve/metrics.ts'
+import { beginEvents, endEvents, sendEvent, sendJson, sendJsonText } from '../serve/reply.ts'
+import type { IncomingGeneration } from '../serve/route.ts'
+import { idsDigest, seededHex } from '../serve/seeded.ts'
+import { answerDeltas } from '../wire/deltas.ts'
 import type { GeneratedChoice, Generation } from '../wire/generation.ts'
-import type { Complaint, StreamChunk } from '../wire/shape.ts'
+import type { Complaint, StreamWriter } from '../wire/shape.ts'
 import type { Answer, AnswerSource } from './answers.ts'
-import type { AnswerForm, Asked, Reader, ReadRequest } from './asked.ts'
-import type { Batch } from './batch.ts'
+import { type Conversation, conversationOf } from './conversation.ts'
 import { cutGeneration, FAULTS, type FaultAction, type FaultDesk } from './faults.ts'
-import type { Tally } from './metrics.ts'
 import { type Latency, openPace, type Pace } from './pace.ts'
-import { jsonText, reset, sendJson, sendJsonText, sendSpoilt } from './reply.ts'
+import { readConversation } from './prompt-conversation.ts'
+import type { Qwen } from './qwen.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
-import { idsDigest, seededHex } from './seeded.ts'
+import { jsonText, reset, sendSpoilt } from './spoilt-bytes.ts'
 
 export type GeneratingEngine = Reader & {
+  readonly qwen: Qwen
   readonly seed: number
   readonly logprobMode: 'raw' | 'processed'
   readonly latency: Latency
@@ -29,13 +36,6 @@ export type GeneratingEngine = Reader & {
   readonly tally: Tally
   readonly scheduler: Scheduler
   weightVersion(): string
-}
-
-export type IncomingGeneration = {
-  readonly path: string
-  readonly body: unknown
-  /** The data-parallel rank the request names, by header or in its body. */
-  readonly rank: number | null
 }
 
 /** Answers one request; resolves when its last byte was written or its client is gone. */
@@ -95,7 +95,7 @@ export async function serveGeneration(
     seat.attach(pace)
     gone.signal.addEventListener('abort', () => pace.stop(), { once: true })
     const job: Job = { engine, response, entry, answer, pace, generation, fault, startedMs, signal: gone.signal, cut }
-    engine.tally.started(asked.promptIds.length)
+    engine.tally.started(asked.promptIds.length, 0)
     if (form.type === 'stream') await answerStreaming(job, form)
     else await answerWhole(job, form)
   } finally {
@@ -170,15 +170,14 @@ async function answerWhole(job: Job, form: Extract<AnswerForm, { type: 'whole' }
 async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stream' }>): Promise<void> {
   const { engine, response, pace } = job
   const whole = spoilt(job.generation, job.fault)
-  const all = [...form.chunks(whole, engine.tokensPerChunk)]
-  const eventText = (chunk: StreamChunk) => `data: ${jsonText(chunk.data, holdsNan(whole))}\n\n`
+  const all = streamChunks(form.writer, whole, engine.tokensPerChunk)
+  const jsonOf = (chunk: StreamChunk) => jsonText(chunk.data, holdsNan(whole))
   job.entry.answered(200)
   if (job.fault?.at === 'bytes') {
     record(job, job.generation)
-    return sendBytes(job, job.fault.does, `${all.map(eventText).join('')}data: [DONE]\n\n`, true)
+    return sendBytes(job, job.fault.does, `${all.map((chunk) => `data: ${jsonOf(chunk)}\n\n`).join('')}data: [DONE]\n\n`, true)
   }
-  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
-  response.flushHeaders()
+  beginEvents(response)
   let queue: readonly StreamChunk[] = all
   let sampled = 0
   let stopped: Generation | null = null
@@ -189,31 +188,29 @@ async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stre
       // The step under way still ends; from there the stream closes as an aborted one.
       stopped = cutAll(job.generation, sampled + engine.tokensPerChunk)
       if (job.signal.aborted) break
-      queue = [...form.chunks(spoilt(stopped, job.fault), engine.tokensPerChunk)]
+      queue = streamChunks(form.writer, spoilt(stopped, job.fault), engine.tokensPerChunk)
       position -= 1
       continue
     }
     sampled = Math.max(sampled, chunk.afterTokens)
-    if (!response.write(eventText(chunk))) await drained(response, job.signal)
+    await sendEvent(response, jsonOf(chunk), job.signal)
   }
   record(job, stopped ?? job.generation)
-  if (!job.signal.aborted) response.end('data: [DONE]\n\n')
+  if (!job.signal.aborted) endEvents(response)
+}
+
+/** One server-sent event of a finished answer, and how many tokens must have been sampled before it may leave. */
+type StreamChunk = { readonly afterTokens: number; readonly data: object }
+
+function streamChunks(writer: StreamWriter, generation: Generation, tokensPerChunk: number): readonly StreamChunk[] {
+  const after = (afterTokens: number, written: readonly object[]) => written.map((data) => ({ afterTokens, data }))
+  const grown = [...answerDeltas(generation.choices, tokensPerChunk)].flatMap(({ choice, delta }) =>
+    after(delta.to, writer.delta(generation, choice, delta)),
+  )
+  return [...after(0, writer.opening(generation)), ...grown, ...after(0, writer.closing(generation))]
 }
 
 const holdsNan = (generation: Generation): boolean => generation.choices.some((choice) => choice.logprobs.some(Number.isNaN))
-
-function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = () => {
-      response.off('drain', finish)
-      signal.removeEventListener('abort', finish)
-      resolve()
-    }
-    response.once('drain', finish)
-    signal.addEventListener('abort', finish)
-    if (signal.aborted) finish()
-  })
-}
 
 function sendBytes(job: Job, does: Extract<FaultAction, { at: 'bytes' }>['does'], body: string, isStream: boolean): Promise<void> {
   return sendSpoilt(job.response, body, does, { isStream, scheduler: job.engine.scheduler, signal: job.signal, cut: job.cut })
@@ -238,7 +235,8 @@ function cutAll(generation: Generation, tokens: number): Generation {
 
 function generate(engine: GeneratingEngine, asked: Asked): { readonly generation: Generation; readonly answer: Answer } {
   const serial = engine.tally.nextSerial()
-  const answers = Array.from({ length: asked.choices }, () => engine.answers.answer(asked.conversation, asked.seed))
+  const conversation = conversationIn(engine, asked)
+  const answers = Array.from({ length: asked.choices }, () => engine.answers.answer(conversation, asked.seed))
   const prompt = seededHex(32, engine.seed, asked.seed ?? 'unseeded', idsDigest(asked.promptIds), ...asked.imageUrls)
   const choices = answers.map((answer, index) =>
     sampleChoice(engine.qwen, answer, {
@@ -259,6 +257,7 @@ function generate(engine: GeneratingEngine, asked: Asked): { readonly generation
       createdSeconds: Math.floor(engine.scheduler.clock.wallMs() / 1000),
       model: asked.model ?? engine.model,
       promptIds: asked.promptIds,
+      cachedTokens: null,
       showsPromptIds: true,
       choices,
       weightVersion: engine.weightVersion(),
@@ -266,4 +265,8 @@ function generate(engine: GeneratingEngine, asked: Asked): { readonly generation
       endTokenId: engine.qwen.endTokenId,
     },
   }
+}
+
+function conversationIn(engine: GeneratingEngine, { chat, promptIds }: Asked): Conversation {
+  return chat === null ? readConversation(engine.qwen.decode(promptIds)) : conversationOf(chat.messages, chat.tools)
 }

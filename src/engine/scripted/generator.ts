@@ -1,10 +1,10 @@
 // Answers without a script: seeded words, reasoning and tool calls for load and for agents that only need to act.
 import { z } from 'zod'
+import { writeAnswer } from '../serve/answer-text.ts'
+import { seededNumbers, wholeBetween } from '../serve/seeded.ts'
 import type { ChatTool } from '../wire/chat-request.ts'
-import { writeAnswer } from './answer-text.ts'
 import type { Answer, AnswerSource } from './answers.ts'
 import type { Conversation } from './conversation.ts'
-import { seededNumbers, wholeBetween } from './seeded.ts'
 
 const range = z
   .tuple([z.int().min(0).max(100_000), z.int().min(0).max(100_000)])

@@ -1,7 +1,8 @@
 // The made-up distribution of every position: seeded logprobs of the sampled token and of its alternatives, raw or as sampled.
+
+import { seededNumbers, wholeBetween } from '../serve/seeded.ts'
 import type { GeneratedChoice, SampledToken, TokenAlternative } from '../wire/generation.ts'
 import type { Qwen } from './qwen.ts'
-import { seededNumbers, wholeBetween } from './seeded.ts'
 
 export type LogprobRequest = {
   readonly temperature: number

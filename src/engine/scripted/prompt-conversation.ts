@@ -1,6 +1,7 @@
 // Reads a conversation back out of a prompt that came as token ids, for rules and generators that look at messages.
+
+import { parseAnswer } from '../serve/answer-text.ts'
 import { type ChatMessage, type ChatTool, chatToolSchema } from '../wire/chat-request.ts'
-import { parseAnswer } from './answer-text.ts'
 import { type Conversation, conversationOf } from './conversation.ts'
 
 const TURN = /<\|im_start\|>(\w+)\n([\s\S]*?)<\|im_end\|>/g

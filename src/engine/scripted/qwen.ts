@@ -3,18 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { z } from 'zod'
-import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
-import { compileTemplate } from './chat-template.ts'
+import { compileTemplate, type QwenPrompt, renderQwen } from '../serve/chat-template.ts'
 import { openSegmentCache } from './segment-cache.ts'
-import { templateMessages, templateTools } from './template-input.ts'
-
-export type PromptInput = {
-  readonly messages: readonly ChatMessage[]
-  readonly tools: readonly ChatTool[]
-  /** Null leaves the template's default, which is to think. */
-  readonly enableThinking: boolean | null
-  readonly addsGenerationPrompt: boolean
-}
 
 export type Qwen = {
   /** Ids of a text; special tokens written out in it become single ids. Nothing is added. */
@@ -24,7 +14,7 @@ export type Qwen = {
   tokenBytes(id: number): Uint8Array
   isSpecial(id: number): boolean
   /** The prompt text as the official template writes it. Content must be text: see `unsupportedPart`. */
-  renderPrompt(input: PromptInput): string
+  renderPrompt(prompt: QwenPrompt): string
   /** `<|im_end|>`. */
   readonly endTokenId: number
   readonly vocabularySize: number
@@ -78,14 +68,7 @@ async function openQwen(): Promise<Qwen> {
     decode: (ids) => Buffer.concat(ids.map(tokenBytes)).toString('utf8'),
     tokenBytes,
     isSpecial: (id) => added.get(id)?.special === true,
-    renderPrompt({ messages, tools, enableThinking, addsGenerationPrompt }) {
-      return render({
-        messages: templateMessages(messages),
-        ...(tools.length === 0 ? {} : { tools: templateTools(tools) }),
-        add_generation_prompt: addsGenerationPrompt,
-        ...(enableThinking === null ? {} : { enable_thinking: enableThinking }),
-      })
-    },
+    renderPrompt: (prompt) => renderQwen(render, prompt),
   }
 }
 

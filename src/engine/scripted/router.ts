@@ -1,6 +1,6 @@
 // A scripted SGLang router: it lists its workers and passes chats on to them, but loses every token's id on the way.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { sendJson, sendText } from './reply.ts'
+import { sendJson, sendText } from '../serve/reply.ts'
 
 export type ScriptedRouterOptions = {
   readonly workers: readonly string[]

@@ -1,10 +1,11 @@
 // Turns an answer's text into what a sampler would have left: ids, logprobs, visible text and why it ended.
+
+import { parseAnswer } from '../serve/answer-text.ts'
+import { seededHex } from '../serve/seeded.ts'
 import type { EngineFinish, GeneratedChoice, SampledToken } from '../wire/generation.ts'
-import { parseAnswer } from './answer-text.ts'
 import type { Answer } from './answers.ts'
 import { drawLogprobs, type LogprobRequest } from './logprobs.ts'
 import type { Qwen } from './qwen.ts'
-import { seededHex } from './seeded.ts'
 
 /** `seed`: words that fix every number of this choice. */
 export type SamplingRequest = LogprobRequest & {

@@ -52,6 +52,8 @@ export type Generation = {
   readonly createdSeconds: number
   readonly model: string
   readonly promptIds: readonly number[]
+  /** Prompt tokens whose state was still there; null for an engine that does not tell. */
+  readonly cachedTokens: number | null
   /** False is a fault: prompt ids were asked for and are left out. */
   readonly showsPromptIds: boolean
   readonly choices: readonly GeneratedChoice[]

@@ -18,7 +18,11 @@ export function ownCompletion(generation: Generation, asked: { readonly returnsT
     stop_type: stopType(choice),
     stopping_word: typeof choice.matchedStop === 'string' ? choice.matchedStop : '',
     tokens_cached: generation.promptIds.length + choice.tokens.length - 1,
-    timings: { cache_n: 0, prompt_n: generation.promptIds.length, predicted_n: choice.tokens.length },
+    timings: {
+      cache_n: generation.cachedTokens ?? 0,
+      prompt_n: generation.promptIds.length - (generation.cachedTokens ?? 0),
+      predicted_n: choice.tokens.length,
+    },
     ...(asked.probabilities === 0 ? {} : { completion_probabilities: probabilities(choice) }),
   }
 }

@@ -1,13 +1,14 @@
 // llama.cpp's wire shape: chat completions, whose only token ids stand in the logprobs, and errors.
 import type { ChatRequest } from './chat-request.ts'
-import { type AnswerDelta, answerDeltas } from './deltas.ts'
+import type { AnswerDelta } from './deltas.ts'
 import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, textOf } from './generation.ts'
 import { probabilities } from './llamacpp-completion.ts'
-import type { StreamChunk, WireShape } from './shape.ts'
+import type { StreamWriter, WireShape } from './shape.ts'
 
 export const llamacpp: WireShape = {
   defaultLogprobMode: 'raw',
   toolCallPrefix: '',
+  defaultSampling: { temperature: 0.8, topP: 0.95, topK: 40, minP: 0.05 },
   defaultTopLogprobs: 20,
   refusesBudget: false,
   complaint: (request) =>
@@ -22,7 +23,7 @@ export const llamacpp: WireShape = {
   }),
   error: ({ status, message, kind }) => ({ error: { code: status, message, type: errorType(status), ...kind } }),
   completion,
-  chunks,
+  stream,
 }
 
 const BECOMES_TOOL_CALLS = ['stop'] as const
@@ -37,7 +38,7 @@ function completion(generation: Generation, request: ChatRequest): object {
     })),
     created: generation.createdSeconds,
     model: generation.model,
-    system_fingerprint: 'scripted',
+    system_fingerprint: 'polar-node',
     object: 'chat.completion',
     usage: usageOf(generation),
     id: generation.id,
@@ -50,17 +51,25 @@ function logprobsOf(choice: GeneratedChoice, request: ChatRequest): object {
   return { logprobs: { content: probabilities(choice) } }
 }
 
-function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
-  const base = { created: generation.createdSeconds, id: generation.id, model: generation.model, object: 'chat.completion.chunk' }
-  for (const { choice, delta } of answerDeltas(generation.choices, tokensPerChunk)) {
-    const entry = { finish_reason: null, index: choice.index, delta: deltaMessage(delta) }
-    yield { afterTokens: delta.to, data: { ...base, choices: [entry] } }
-    if (!delta.isLast) continue
-    const closing = { finish_reason: finishReasonOf(choice, BECOMES_TOOL_CALLS), index: choice.index, delta: {} }
-    yield { afterTokens: 0, data: { ...base, choices: [closing] } }
-  }
-  if (request.stream_options?.include_usage === true) {
-    yield { afterTokens: 0, data: { ...base, choices: [], usage: usageOf(generation) } }
+/** The reason of an end comes in a chunk of its own. */
+function stream(request: ChatRequest): StreamWriter {
+  const base = (generation: Generation) => ({
+    created: generation.createdSeconds,
+    id: generation.id,
+    model: generation.model,
+    object: 'chat.completion.chunk',
+  })
+  return {
+    opening: () => [],
+    delta(generation, choice, delta) {
+      const entry = { finish_reason: null, index: choice.index, delta: deltaMessage(delta) }
+      const grown = { ...base(generation), choices: [entry] }
+      if (!delta.isLast) return [grown]
+      const closing = { finish_reason: finishReasonOf(choice, BECOMES_TOOL_CALLS), index: choice.index, delta: {} }
+      return [grown, { ...base(generation), choices: [closing] }]
+    },
+    closing: (generation) =>
+      request.stream_options?.include_usage === true ? [{ ...base(generation), choices: [], usage: usageOf(generation) }] : [],
   }
 }
 
@@ -97,7 +106,7 @@ function usageOf(generation: Generation): object {
     completion_tokens: sampled,
     prompt_tokens: generation.promptIds.length,
     total_tokens: generation.promptIds.length + sampled,
-    prompt_tokens_details: { cached_tokens: 0 },
+    prompt_tokens_details: { cached_tokens: generation.cachedTokens ?? 0 },
   }
 }
 

@@ -1,12 +1,13 @@
 // SGLang's wire shape: chat completions with ids and meta_info on each choice, chunks without ids, flat errors.
 import type { ChatRequest } from './chat-request.ts'
-import { type AnswerDelta, answerDeltas } from './deltas.ts'
+import type { AnswerDelta } from './deltas.ts'
 import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
-import type { Complaint, StreamChunk, WireShape } from './shape.ts'
+import type { Complaint, StreamWriter, WireShape } from './shape.ts'
 
 export const sglang: WireShape = {
   defaultLogprobMode: 'processed',
   toolCallPrefix: 'call_',
+  defaultSampling: { temperature: 1, topP: 1, topK: 0, minP: 0 },
   defaultTopLogprobs: 0,
   refusesBudget: true,
   complaint,
@@ -17,7 +18,7 @@ export const sglang: WireShape = {
   }),
   error: ({ status, message, param }) => ({ object: 'error', message, type: errorType(status), param, code: status }),
   completion,
-  chunks,
+  stream,
 }
 
 const BECOMES_TOOL_CALLS = ['stop'] as const
@@ -57,30 +58,32 @@ function completion(generation: Generation, request: ChatRequest): object {
   }
 }
 
-function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
-  const base = { id: generation.id, object: 'chat.completion.chunk', created: generation.createdSeconds, model: generation.model }
-  for (const choice of generation.choices) {
-    const opening = {
-      index: choice.index,
-      delta: { role: 'assistant', content: '' },
-      logprobs: null,
-      finish_reason: null,
-      matched_stop: null,
-    }
-    yield { afterTokens: 0, data: { ...base, choices: [opening], usage: null } }
-  }
-  for (const { choice, delta } of answerDeltas(generation.choices, tokensPerChunk)) {
-    const entry = {
-      index: choice.index,
-      delta: deltaMessage(delta),
-      logprobs: request.logprobs === true ? { content: logprobContent(choice, delta, 'text') } : null,
-      finish_reason: delta.isLast ? finishReasonOf(choice, BECOMES_TOOL_CALLS) : null,
-      matched_stop: delta.isLast ? matchedStop(generation, choice) : null,
-    }
-    yield { afterTokens: delta.to, data: { ...base, choices: [entry], usage: null } }
-  }
-  if (request.stream_options?.include_usage === true) {
-    yield { afterTokens: 0, data: { ...base, choices: [], usage: usageOf(generation) } }
+function stream(request: ChatRequest): StreamWriter {
+  const base = (generation: Generation) => ({
+    id: generation.id,
+    object: 'chat.completion.chunk',
+    created: generation.createdSeconds,
+    model: generation.model,
+  })
+  return {
+    opening: (generation) =>
+      generation.choices.map((choice) => {
+        const delta = { role: 'assistant', content: '' }
+        const opening = { index: choice.index, delta, logprobs: null, finish_reason: null, matched_stop: null }
+        return { ...base(generation), choices: [opening], usage: null }
+      }),
+    delta(generation, choice, delta) {
+      const entry = {
+        index: choice.index,
+        delta: deltaMessage(delta),
+        logprobs: request.logprobs === true ? { content: logprobContent(choice, delta, 'text') } : null,
+        finish_reason: delta.isLast ? finishReasonOf(choice, BECOMES_TOOL_CALLS) : null,
+        matched_stop: delta.isLast ? matchedStop(generation, choice) : null,
+      }
+      return [{ ...base(generation), choices: [entry], usage: null }]
+    },
+    closing: (generation) =>
+      request.stream_options?.include_usage === true ? [{ ...base(generation), choices: [], usage: usageOf(generation) }] : [],
   }
 }
 
@@ -133,7 +136,7 @@ export function metaInfo(generation: Generation, choice: GeneratedChoice, wishes
     weight_version: generation.weightVersion,
     num_retractions: 0,
     completion_tokens: choice.tokens.length,
-    cached_tokens: 0,
+    cached_tokens: generation.cachedTokens ?? 0,
     e2e_latency: generation.latencySeconds,
     ...(hasLogprobs
       ? {
@@ -178,7 +181,7 @@ function usageOf(generation: Generation): object {
     prompt_tokens: generation.promptIds.length,
     total_tokens: generation.promptIds.length + sampled,
     completion_tokens: sampled,
-    prompt_tokens_details: null,
+    prompt_tokens_details: generation.cachedTokens === null ? null : { cached_tokens: generation.cachedTokens },
     reasoning_tokens: 0,
   }
 }

@@ -1,18 +1,25 @@
 // The wire shapes an engine of ours can take, behind one face.
 import type { ChatRequest } from './chat-request.ts'
-import type { Generation } from './generation.ts'
+import type { AnswerDelta } from './deltas.ts'
+import type { GeneratedChoice, Generation } from './generation.ts'
 import { llamacpp } from './llamacpp.ts'
 import { sglang } from './sglang.ts'
 import { vllm } from './vllm.ts'
 
 export type ShapeName = 'vllm' | 'sglang' | 'llamacpp'
 
-/** One server-sent event of a streamed answer. */
-export type StreamChunk = {
-  /** The chunk waits until this many tokens have been sampled; 0 waits for nothing. */
-  readonly afterTokens: number
-  readonly data: object
+/** Writes the server-sent events of one answer while it grows, without the closing `[DONE]`. */
+export type StreamWriter = {
+  /** Before any token. Of the choices only their number counts. */
+  opening(generation: Generation): readonly object[]
+  /** What some tokens of a choice have added; the choice holds these and all before. */
+  delta(generation: Generation, choice: GeneratedChoice, delta: AnswerDelta): readonly object[]
+  /** After the last token of all choices. */
+  closing(generation: Generation): readonly object[]
 }
+
+/** What the engine's sampler does unasked. */
+export type SamplingDefaults = { readonly temperature: number; readonly topP: number; readonly topK: number; readonly minP: number }
 
 export type Complaint = {
   readonly status: number
@@ -26,6 +33,7 @@ export type WireShape = {
   /** `raw`: logprobs before temperature; `processed`: as sampled. */
   readonly defaultLogprobMode: 'raw' | 'processed'
   readonly toolCallPrefix: string
+  readonly defaultSampling: SamplingDefaults
   /** Alternatives that come with logprobs when the request names no number. */
   readonly defaultTopLogprobs: number
   /** False for an engine that ends at its context instead of refusing a budget that does not fit. */
@@ -35,8 +43,7 @@ export type WireShape = {
   tooLong(tokens: { readonly limit: number; readonly prompt: number; readonly output: number }): Complaint
   error(complaint: Complaint): object
   completion(generation: Generation, request: ChatRequest): object
-  /** All chunks in order, without the closing `[DONE]`. */
-  chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Iterable<StreamChunk>
+  stream(request: ChatRequest): StreamWriter
 }
 
 export const SHAPES: { readonly [K in ShapeName]: WireShape } = { vllm, sglang, llamacpp }

@@ -1,19 +1,20 @@
 // vLLM's wire shape: chat completions, chunks and errors as its OpenAI server writes them.
 import type { ChatRequest } from './chat-request.ts'
-import { type AnswerDelta, answerDeltas } from './deltas.ts'
+import type { AnswerDelta } from './deltas.ts'
 import { completionTokens, finishReasonOf, type GeneratedChoice, type Generation, logprobContent, textOf } from './generation.ts'
-import type { Complaint, StreamChunk, WireShape } from './shape.ts'
+import type { Complaint, StreamWriter, WireShape } from './shape.ts'
 
 export const vllm: WireShape = {
   defaultLogprobMode: 'raw',
   toolCallPrefix: 'chatcmpl-tool-',
+  defaultSampling: { temperature: 1, topP: 1, topK: 0, minP: 0 },
   defaultTopLogprobs: 0,
   refusesBudget: true,
   complaint,
   tooLong,
   error: ({ status, message, param }) => ({ error: { message, type: errorType(status), param, code: status } }),
   completion,
-  chunks,
+  stream,
 }
 
 /** vLLM says `tool_calls` whenever its parser found some, also at the length limit. */
@@ -74,29 +75,30 @@ function completion(generation: Generation, request: ChatRequest): object {
   }
 }
 
-/** The chunks in order. Prompt ids come with the first one only; sampled ids as deltas that add up to the whole. */
-function* chunks(generation: Generation, request: ChatRequest, tokensPerChunk: number): Generator<StreamChunk> {
-  const base = {
+/** Prompt ids come with the first chunk only; sampled ids as deltas that add up to the whole. */
+function stream(request: ChatRequest): StreamWriter {
+  const base = (generation: Generation) => ({
     id: generation.id,
     object: 'chat.completion.chunk',
     created: generation.createdSeconds,
     model: generation.model,
-  }
+  })
   const showsIds = request.return_token_ids === true
-  const opening = generation.choices.map((choice) => ({
-    index: choice.index,
-    delta: { role: 'assistant', content: '' },
-    logprobs: null,
-    finish_reason: null,
-    ...(showsIds ? { token_ids: null } : {}),
-  }))
-  const promptIds = showsIds && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}
-  yield { afterTokens: 0, data: { ...base, choices: opening, ...promptIds } }
-  for (const { choice, delta } of answerDeltas(generation.choices, tokensPerChunk)) {
-    yield { afterTokens: delta.to, data: { ...base, choices: [chunkChoice(choice, delta, request)] } }
-  }
-  if (request.stream_options?.include_usage === true) {
-    yield { afterTokens: 0, data: { ...base, choices: [], usage: usageOf(generation) } }
+  return {
+    opening(generation) {
+      const choices = generation.choices.map((choice) => ({
+        index: choice.index,
+        delta: { role: 'assistant', content: '' },
+        logprobs: null,
+        finish_reason: null,
+        ...(showsIds ? { token_ids: null } : {}),
+      }))
+      const promptIds = showsIds && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}
+      return [{ ...base(generation), choices, ...promptIds }]
+    },
+    delta: (generation, choice, delta) => [{ ...base(generation), choices: [chunkChoice(choice, delta, request)] }],
+    closing: (generation) =>
+      request.stream_options?.include_usage === true ? [{ ...base(generation), choices: [], usage: usageOf(generation) }] : [],
   }
 }
 
@@ -145,7 +147,7 @@ function usageOf(generation: Generation): object {
     prompt_tokens: generation.promptIds.length,
     total_tokens: generation.promptIds.length + sampled,
     completion_tokens: sampled,
-    prompt_tokens_details: null,
+    prompt_tokens_details: generation.cachedTokens === null ? null : { cached_tokens: generation.cachedTokens },
   }
 }
 

@@ -1,8 +1,9 @@
-// The engine's routes beside chat completions: models, health, tokenizer, pause, weight version, and the faults desk.
+// The routes of an engine's shape beside generations: models, health, tokenizer, pause, weight version.
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
 import type { ShapeName } from '../wire/shape.ts'
-import { FAULT_NAMES, FAULTS, faultPlanSchema } from './faults.ts'
+import type { Reader } from './asked.ts'
+import type { Rendered } from './language.ts'
 import { LLAMACPP_ROUTES } from './llamacpp-routes.ts'
 import { llamacppMetrics, sglangMetrics, vllmMetrics } from './metrics.ts'
 import { renderRequest } from './prompt.ts'
@@ -11,34 +12,17 @@ import { unsupportedPart } from './template-input.ts'
 
 const METRICS = { vllm: vllmMetrics, sglang: sglangMetrics, llamacpp: llamacppMetrics }
 
-/** Of every shape, the faults desk among them, which no real engine has. */
 const COMMON: Readonly<Record<string, Route>> = {
   'GET /metrics': ({ engine }) => ({
     status: 200,
-    text: METRICS[engine.shapeName](engine.model, engine.tally.totals(), engine.batch.counts()),
-  }),
-  'GET /scripted/faults': fromHere(({ engine }) =>
-    ok({ active: engine.faults.plans(), menu: FAULT_NAMES.map((fault) => ({ fault, doc: FAULTS[fault].doc })) }),
-  ),
-  'POST /scripted/faults': fromHere(({ engine, body }) => {
-    const parsed = faultPlanSchema.safeParse(body)
-    if (!parsed.success) {
-      const issue = parsed.error.issues[0]
-      return { status: 400, json: { error: `${issue?.path.join('.') || 'body'}: ${issue?.message ?? 'is not valid'}` } }
-    }
-    engine.faults.set(parsed.data)
-    return ok({ active: engine.faults.plans() })
-  }),
-  'DELETE /scripted/faults': fromHere(({ engine }) => {
-    engine.faults.set(null)
-    return ok({ active: [] })
+    text: METRICS[engine.shapeName](engine.model, engine.tally.totals(), { ...engine.batch.counts(), cacheUsage: engine.cacheUsage() }),
   }),
 }
 
 const PYTHON: Readonly<Record<string, Route>> = {
   ...COMMON,
   'GET /health': () => empty,
-  'GET /v1/models': ({ engine }) => ok({ object: 'list', data: [modelCard(engine)] }),
+  'GET /v1/models': ({ engine, reader }) => ok({ object: 'list', data: [modelCard(engine, reader)] }),
   'POST /tokenize': tokenize,
   'POST /detokenize': detokenize,
   'POST /update_weight_version': ({ engine, body }) => {
@@ -52,7 +36,7 @@ const PYTHON: Readonly<Record<string, Route>> = {
 const VLLM: Readonly<Record<string, Route>> = {
   ...PYTHON,
   'GET /ping': () => empty,
-  'GET /version': () => ok({ version: 'scripted' }),
+  'GET /version': ({ engine }) => ok({ version: engine.kind }),
   'GET /weight_info': ({ engine }) => ok({ weight_version: engine.weightVersion() }),
   'GET /is_paused': ({ engine }) => ok({ is_paused: engine.batch.isPaused() }),
   'POST /pause': async ({ engine, query }) => {
@@ -74,8 +58,8 @@ const SGLANG: Readonly<Record<string, Route>> = {
   'POST /v1/tokenize': tokenize,
   'POST /v1/detokenize': detokenize,
   'GET /get_model_info': ({ engine }) => ok({ model_path: engine.model, is_generation: true, weight_version: engine.weightVersion() }),
-  'GET /get_server_info': ({ engine }) =>
-    ok({ model_path: engine.model, served_model_name: engine.model, context_length: engine.maxModelLen, version: 'scripted' }),
+  'GET /get_server_info': ({ engine, reader }) =>
+    ok({ model_path: engine.model, served_model_name: engine.model, context_length: reader.maxModelLen, version: engine.kind }),
   'POST /pause_generation': async ({ engine, body }) => {
     const parsed = z.looseObject({ mode: z.enum(['abort', 'retract', 'in_place']).default('abort') }).safeParse(body ?? {})
     if (!parsed.success) return bad(engine, 'mode must be abort, retract or in_place', 'mode')
@@ -98,18 +82,19 @@ const ROUTES: { readonly [shape in ShapeName]: Readonly<Record<string, Route>> }
   llamacpp: { ...COMMON, ...LLAMACPP_ROUTES },
 }
 
-/** The answer of a route; 404 for a path this shape of engine does not have. */
+/** The answer of a route; 404 for a path this engine does not have. */
 export async function answerRoute(method: string, path: string, input: RouteInput): Promise<Reply> {
-  const route = ROUTES[input.engine.shapeName][`${method} ${path}`]
+  const name = `${method} ${path}`
+  const route = input.engine.ownRoutes[name] ?? ROUTES[input.engine.shapeName][name]
   return route === undefined ? { status: 404, json: { detail: 'Not Found' } } : route(input)
 }
 
-/** Faults are for tests on this host, even when the engine listens to others. */
-function fromHere(route: Route): Route {
-  return (input) => (input.isLoopback ? route(input) : { status: 403, json: { error: 'faults can be set from this host only' } })
+/** For what only this host may do, even when the engine listens to others. `what` can be done, `faults can be set`. */
+export function fromHere(what: string, route: Route): Route {
+  return (input) => (input.isLoopback ? route(input) : { status: 403, json: { error: `${what} from this host only` } })
 }
 
-function modelCard(engine: ServedEngine): object {
+function modelCard(engine: ServedEngine, reader: Reader): object {
   return {
     id: engine.model,
     object: 'model',
@@ -117,7 +102,7 @@ function modelCard(engine: ServedEngine): object {
     owned_by: engine.shapeName,
     root: engine.model,
     parent: null,
-    max_model_len: engine.maxModelLen,
+    max_model_len: reader.maxModelLen,
   }
 }
 
@@ -128,24 +113,26 @@ const conversationToTokenize = chatRequestSchema.pick({
   chat_template_kwargs: true,
 })
 
-function tokenize({ engine, body }: RouteInput): Reply {
-  const text = textToTokenize(engine, body)
-  if (text === null) return bad(engine, 'prompt, or messages of text, is required', null)
-  const tokens = engine.qwen.encode(text)
-  return ok({ count: tokens.length, max_model_len: engine.maxModelLen, tokens, token_strs: null })
+function tokenize({ engine, reader, body }: RouteInput): Reply {
+  const text = textToTokenize(reader, body)
+  if (!text.ok) return bad(engine, text.message, null)
+  const tokens = reader.language.encode(text.text)
+  return ok({ count: tokens.length, max_model_len: reader.maxModelLen, tokens, token_strs: null })
 }
 
-function textToTokenize(engine: ServedEngine, body: unknown): string | null {
+function textToTokenize(reader: Reader, body: unknown): Rendered {
   const plain = z.looseObject({ prompt: z.string() }).safeParse(body)
-  if (plain.success) return plain.data.prompt
+  if (plain.success) return { ok: true, text: plain.data.prompt }
   const chat = conversationToTokenize.safeParse(body)
-  if (!chat.success || unsupportedPart(chat.data.messages, engine.takesImages) !== null) return null
-  return renderRequest(engine.qwen, chat.data)
+  if (!chat.success || unsupportedPart(chat.data.messages, reader.takesImages) !== null) {
+    return { ok: false, message: 'prompt, or messages of text, is required' }
+  }
+  return renderRequest(reader.language, chat.data)
 }
 
-function detokenize({ engine, body }: RouteInput): Reply {
+function detokenize({ engine, reader, body }: RouteInput): Reply {
   const parsed = z.looseObject({ tokens: z.array(z.int().min(0)) }).safeParse(body)
   if (!parsed.success) return bad(engine, 'tokens must be an array of ids', 'tokens')
-  const text = engine.qwen.decode(parsed.data.tokens)
+  const text = reader.language.decode(parsed.data.tokens.filter((id) => id < reader.language.vocabularySize))
   return ok(engine.shapeName === 'vllm' ? { prompt: text } : { text })
 }

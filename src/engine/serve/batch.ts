@@ -1,23 +1,37 @@
-// The running batch: who generates, who waits for a place, and whether the engine is paused.
-import type { Pace } from './pace.ts'
+// The running batch: who generates, who waits for a place, whether the engine is paused, and how it is emptied for new weights.
 
 /** What a pause does to running generations: end them with what they have, let them finish, or freeze them. */
 export type PauseMode = 'abort' | 'wait' | 'keep'
 
+/** A generation as the batch holds it. */
+type Held = {
+  freeze(): void
+  thaw(): void
+  /** Ends it with what it has. */
+  stop(): void
+}
+
 export type Seat = {
   /** Puts the generation under the batch's control: a pause may freeze or stop it. */
-  attach(pace: Pace): void
+  attach(generation: Held): void
   leave(): void
 }
 
 export type Batch = {
   /** Waits while the engine is full or paused. Null when the signal was aborted or the batch closed first. */
   enter(signal: AbortSignal): Promise<Seat | 'full' | null>
+  /** How many more may enter or wait. */
+  room(): number
   /** Resolves when the pause holds: at once, or with 'wait' when the last running generation has left. */
   pause(mode: PauseMode): Promise<void>
   resume(): void
   /** Ends all running generations with what they have; returns how many. */
   abortAll(): number
+  /**
+   * Lets nobody in and resolves when the last has left, with the function that opens the line again. A frozen generation
+   * would never end, so it is ended. One at a time; a pause is another matter and outlives it.
+   */
+  empty(how: 'wait' | 'abort'): Promise<() => void>
   isPaused(): boolean
   counts(): { readonly running: number; readonly waiting: number }
   close(): void
@@ -27,23 +41,28 @@ type Waiter = { readonly admit: () => void; readonly turnAway: () => void }
 
 export function openBatch(limits: { readonly running: number; readonly waiting: number }): Batch {
   const running = new Set<Seat>()
-  const paces = new Map<Seat, Pace>()
+  const generations = new Map<Seat, Held>()
   const waiters = new Set<Waiter>()
   const drained = new Set<() => void>()
   let held: PauseMode | null = null
+  let emptying: 'wait' | 'abort' | null = null
   let isClosed = false
 
+  /** A pause, or the wish for an empty batch, may come between a place and its generation. */
+  const heed = (generation: Held) => {
+    const isFrozenForGood = held === 'keep' && emptying !== null
+    if (isClosed || held === 'abort' || emptying === 'abort' || isFrozenForGood) generation.stop()
+    else if (held === 'keep') generation.freeze()
+  }
   const seat = (): Seat => {
     const taken: Seat = {
-      attach(pace) {
-        paces.set(taken, pace)
-        // A pause may have come between the place and its pace.
-        if (held === 'keep') pace.freeze()
-        if (held === 'abort' || isClosed) pace.stop()
+      attach(generation) {
+        generations.set(taken, generation)
+        heed(generation)
       },
       leave() {
         running.delete(taken)
-        paces.delete(taken)
+        generations.delete(taken)
         if (running.size === 0) settleDrained()
         admitNext()
       },
@@ -55,7 +74,10 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
     for (const settle of drained) settle()
     drained.clear()
   }
-  const hasRoom = () => held === null && running.size < limits.running
+  const whenDrained = async () => {
+    if (running.size > 0) await new Promise<void>((resolve) => drained.add(resolve))
+  }
+  const hasRoom = () => held === null && emptying === null && running.size < limits.running
   const admitNext = () => {
     for (const waiter of waiters) {
       if (!hasRoom()) return
@@ -64,8 +86,8 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
     }
   }
   const stopAll = () => {
-    const count = paces.size
-    for (const pace of paces.values()) pace.stop()
+    const count = generations.size
+    for (const generation of generations.values()) generation.stop()
     return count
   }
 
@@ -91,25 +113,27 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
         signal.addEventListener('abort', leave, { once: true })
       })
     },
+    room: () => limits.waiting - waiters.size + (hasRoom() ? limits.running - running.size : 0),
     async pause(mode) {
       held = mode
-      switch (mode) {
-        case 'abort':
-          stopAll()
-          return
-        case 'keep':
-          for (const pace of paces.values()) pace.freeze()
-          return
-        case 'wait':
-          if (running.size > 0) await new Promise<void>((resolve) => drained.add(resolve))
-      }
+      for (const generation of generations.values()) heed(generation)
+      if (mode === 'wait') await whenDrained()
     },
     resume() {
       held = null
-      for (const pace of paces.values()) pace.thaw()
+      for (const generation of generations.values()) generation.thaw()
       admitNext()
     },
     abortAll: stopAll,
+    async empty(how) {
+      emptying = how
+      for (const generation of generations.values()) heed(generation)
+      await whenDrained()
+      return () => {
+        emptying = null
+        admitNext()
+      }
+    },
     isPaused: () => held !== null,
     counts: () => ({ running: running.size, waiting: waiters.size }),
     close() {

@@ -1,6 +1,7 @@
 // The routes that only llama.cpp's server has: its template, its tokenizer, and what it says of itself.
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
+import type { Reader } from './asked.ts'
 import { renderRequest } from './prompt.ts'
 import { bad, ok, type Route, type ServedEngine } from './route.ts'
 import { unsupportedPart } from './template-input.ts'
@@ -10,40 +11,42 @@ const templated = chatRequestSchema.pick({ messages: true, tools: true, add_gene
 export const LLAMACPP_ROUTES: Readonly<Record<string, Route>> = {
   'GET /health': () => ok({ status: 'ok' }),
   'GET /v1/health': () => ok({ status: 'ok' }),
-  'GET /v1/models': ({ engine }) =>
-    ok({ models: [{ name: engine.model, model: engine.model }], object: 'list', data: [modelInfo(engine)] }),
-  'GET /props': ({ engine }) =>
+  'GET /v1/models': ({ engine, reader }) =>
+    ok({ models: [{ name: engine.model, model: engine.model }], object: 'list', data: [modelInfo(engine, reader)] }),
+  'GET /props': ({ engine, reader }) =>
     ok({
-      default_generation_settings: { n_ctx: engine.maxModelLen, params: {} },
+      default_generation_settings: { n_ctx: reader.maxModelLen, params: {} },
       total_slots: 1,
       model_alias: engine.model,
       model_path: engine.model,
-      modalities: { vision: engine.takesImages, audio: false },
+      modalities: { vision: reader.takesImages, audio: false },
     }),
-  'POST /apply-template': ({ engine, body }) => {
+  'POST /apply-template': ({ engine, reader, body }) => {
     const parsed = templated.safeParse(body)
     if (!parsed.success) return bad(engine, `messages: ${parsed.error.issues[0]?.message ?? 'is not valid'}`, 'messages')
-    const part = unsupportedPart(parsed.data.messages, engine.takesImages)
-    return part === null ? ok({ prompt: renderRequest(engine.qwen, parsed.data) }) : bad(engine, 'unsupported content[].type', 'messages')
+    const part = unsupportedPart(parsed.data.messages, reader.takesImages)
+    if (part !== null) return bad(engine, 'unsupported content[].type', 'messages')
+    const rendered = renderRequest(reader.language, parsed.data)
+    return rendered.ok ? ok({ prompt: rendered.text }) : bad(engine, rendered.message, 'messages')
   },
   // This vocabulary has no token that `add_special` would add, and names of special tokens are always read as such.
-  'POST /tokenize': ({ engine, body }) => {
+  'POST /tokenize': ({ reader, body }) => {
     const parsed = z.looseObject({ content: z.string() }).safeParse(body)
-    return ok({ tokens: parsed.success ? engine.qwen.encode(parsed.data.content) : [] })
+    return ok({ tokens: parsed.success ? reader.language.encode(parsed.data.content) : [] })
   },
-  'POST /detokenize': ({ engine, body }) => {
+  'POST /detokenize': ({ reader, body }) => {
     const parsed = z.looseObject({ tokens: z.array(z.int().min(0)) }).safeParse(body)
-    return ok({ content: parsed.success ? engine.qwen.decode(parsed.data.tokens) : '' })
+    return ok({ content: parsed.success ? reader.language.decode(parsed.data.tokens) : '' })
   },
 }
 
-function modelInfo(engine: ServedEngine): object {
+function modelInfo(engine: ServedEngine, { language, maxModelLen }: Reader): object {
   return {
     id: engine.model,
     aliases: [],
     object: 'model',
     created: Math.floor(engine.scheduler.clock.wallMs() / 1000),
     owned_by: 'llamacpp',
-    meta: { n_vocab: engine.qwen.vocabularySize, n_ctx: engine.maxModelLen, n_ctx_train: engine.maxModelLen },
+    meta: { n_vocab: language.vocabularySize, n_ctx: maxModelLen, n_ctx_train: maxModelLen },
   }
 }

@@ -1,4 +1,4 @@
-// Writes answers to the socket, whole or as server-sent events, honestly or as a fault wants it.
+// Answers whose bytes are wrong: cut, reset, dripping, or not what they say they are.
 import type { ServerResponse } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
 import type { FaultAction } from './faults.ts'
@@ -8,20 +8,6 @@ type ByteFault = Extract<FaultAction, { at: 'bytes' }>['does']
 /** Small enough that any JSON answer leaves in many pieces. */
 const DRIP_BYTES = 16
 const DRIP_MS = 5
-
-export function sendJson(response: ServerResponse, status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
-  sendJsonText(response, status, JSON.stringify(value), headers)
-}
-
-export function sendJsonText(response: ServerResponse, status: number, body: string, headers: Readonly<Record<string, string>> = {}): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)), ...headers })
-  response.end(body)
-}
-
-export function sendText(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' })
-  response.end(text)
-}
 
 export function reset(response: ServerResponse): void {
   response.socket?.resetAndDestroy()

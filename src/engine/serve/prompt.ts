@@ -1,8 +1,7 @@
 // What the engine makes of a chat-completions body before it generates: the checks, the prompt's ids, and how much may follow.
 import { type ChatRequest, chatRequestSchema } from '../wire/chat-request.ts'
-import { bad, budgetOf, type Reader, type Reading } from './asked.ts'
-import { conversationOf } from './conversation.ts'
-import type { Qwen } from './qwen.ts'
+import { bad, budgetOf, otherSampling, promptProblem, type Reader, type Reading, samplingOf } from './asked.ts'
+import type { Language, Rendered } from './language.ts'
 import { imageUrls, unsupportedPart } from './template-input.ts'
 
 export function readChat(reader: Reader, body: unknown): Reading {
@@ -13,7 +12,7 @@ export function readChat(reader: Reader, body: unknown): Reading {
     return bad(`${path === '' ? 'body' : path}: ${issue?.message ?? 'is not valid'}`, path === '' ? null : path)
   }
   const request = parsed.data
-  const { shape, qwen } = reader
+  const { shape } = reader
   const complaint = shape.complaint(request, reader.model)
   if (complaint !== null) return { ok: false, complaint }
   const part = unsupportedPart(request.messages, reader.takesImages)
@@ -22,42 +21,54 @@ export function readChat(reader: Reader, body: unknown): Reading {
     return bad(`${model}: content of type ${part} cannot be served`, 'messages')
   }
 
-  const promptIds = request.input_ids ?? qwen.encode(renderRequest(qwen, request))
-  const budget = budgetOf(reader, promptIds.length, request.max_completion_tokens ?? request.max_tokens ?? null)
+  const prompt = promptOf(reader, request)
+  if (!prompt.ok) return bad(prompt.message, 'messages')
+  const problem = promptProblem(reader, prompt.ids, request.input_ids ? 'input_ids' : 'messages')
+  if (problem !== null) return { ok: false, complaint: problem }
+  const budget = budgetOf(reader, prompt.ids.length, request.max_completion_tokens ?? request.max_tokens ?? null)
   if (!budget.ok) return budget
   const tools = request.tools ?? []
   return {
     ok: true,
     asked: {
-      promptIds,
-      conversation: conversationOf(request.messages, tools),
+      promptIds: prompt.ids,
+      chat: { messages: request.messages, tools },
       imageUrls: imageUrls(request.messages),
       model: request.model ?? null,
       maxTokens: budget.maxTokens,
       choices: request.n ?? 1,
       seed: request.seed ?? null,
-      temperature: request.temperature ?? 1,
+      ...samplingOf(request, shape.defaultSampling),
       topLogprobs: request.logprobs === true ? (request.top_logprobs ?? shape.defaultTopLogprobs) : 0,
       stops: typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []),
       stopTokenIds: request.stop_token_ids ?? [],
       parsesTools: tools.length > 0 && request.tool_choice !== 'none',
+      otherSampling: otherSampling(request),
     },
     form:
       request.stream === true
-        ? { type: 'stream', chunks: (generation, tokensPerChunk) => shape.chunks(generation, request, tokensPerChunk) }
+        ? { type: 'stream', writer: shape.stream(request) }
         : { type: 'whole', whole: (generation) => shape.completion(generation, request) },
   }
 }
 
+function promptOf(
+  { language }: Reader,
+  request: ChatRequest,
+): { readonly ok: true; readonly ids: readonly number[] } | { readonly ok: false; readonly message: string } {
+  if (request.input_ids) return { ok: true, ids: request.input_ids }
+  const rendered = renderRequest(language, request)
+  return rendered.ok ? { ok: true, ids: language.encode(rendered.text) } : rendered
+}
+
 export function renderRequest(
-  qwen: Qwen,
+  language: Language,
   request: Pick<ChatRequest, 'messages' | 'tools' | 'add_generation_prompt' | 'chat_template_kwargs'>,
-): string {
-  const thinking = request.chat_template_kwargs?.enable_thinking
-  return qwen.renderPrompt({
+): Rendered {
+  return language.renderPrompt({
     messages: request.messages,
     tools: request.tools ?? [],
-    enableThinking: typeof thinking === 'boolean' ? thinking : null,
+    templateArguments: request.chat_template_kwargs ?? {},
     addsGenerationPrompt: request.add_generation_prompt !== false,
   })
 }

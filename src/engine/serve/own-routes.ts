@@ -1,9 +1,19 @@
 // The generation routes that are an engine's own: SGLang's /generate and llama.cpp's /completion, both of which take token ids.
 import { z } from 'zod'
+import type { Generation } from '../wire/generation.ts'
 import { ownCompletion } from '../wire/llamacpp-completion.ts'
 import { generated, generateSchema } from '../wire/sglang-generate.ts'
-import { type Asked, bad, budgetOf, type Reader, type Reading, type ReadRequest } from './asked.ts'
-import { readConversation } from './prompt-conversation.ts'
+import {
+  type Asked,
+  bad,
+  budgetOf,
+  otherSampling,
+  promptProblem,
+  type Reader,
+  type Reading,
+  type ReadRequest,
+  samplingOf,
+} from './asked.ts'
 
 const completionSchema = z.looseObject({
   prompt: z.union([z.string(), z.array(z.int().min(0)).min(1)]),
@@ -12,33 +22,44 @@ const completionSchema = z.looseObject({
   return_tokens: z.boolean().nullish(),
   stream: z.boolean().nullish(),
   temperature: z.number().nullish(),
+  top_p: z.number().nullish(),
+  top_k: z.int().nullish(),
+  min_p: z.number().nullish(),
+  ignore_eos: z.boolean().nullish(),
   seed: z.int().nullish(),
   stop: z.array(z.string()).nullish(),
 })
 
-type Wishes = Omit<Asked, 'promptIds' | 'conversation' | 'imageUrls' | 'model' | 'maxTokens' | 'parsesTools'>
-type Request = { readonly prompt: readonly number[]; readonly maxTokens: number | null; readonly wishes: Wishes }
+type Wishes = Omit<Asked, 'promptIds' | 'chat' | 'imageUrls' | 'model' | 'maxTokens' | 'parsesTools'>
+type Request = {
+  readonly prompt: readonly number[]
+  readonly param: string
+  readonly maxTokens: number | null
+  readonly wishes: Wishes
+}
 
 /** Both engines have a field for streaming, which is not played here. */
-const NO_STREAM = 'is not scripted on this route'
+const NO_STREAM = 'is not served on this route'
 
 export const readGenerate: ReadRequest = (reader, body) => {
   const parsed = generateSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
   if (request.stream === true) return bad(`stream ${NO_STREAM}`, 'stream')
-  const prompt = request.input_ids ?? (typeof request.text === 'string' ? reader.qwen.encode(request.text) : null)
+  const prompt = request.input_ids ?? (typeof request.text === 'string' ? reader.language.encode(request.text) : null)
   if (prompt === null) return bad('Either text, input_ids or input_embeds should be provided.', null)
   const sampling = request.sampling_params
   const wishes: Wishes = {
     choices: sampling.n ?? 1,
     seed: sampling.sampling_seed ?? null,
-    temperature: sampling.temperature ?? 1,
+    ...samplingOf(sampling, reader.shape.defaultSampling),
     topLogprobs: request.return_logprob === true ? (request.top_logprobs_num ?? 0) : 0,
     stops: typeof sampling.stop === 'string' ? [sampling.stop] : (sampling.stop ?? []),
     stopTokenIds: sampling.stop_token_ids ?? [],
+    otherSampling: otherSampling(sampling),
   }
-  return reading(reader, { prompt, maxTokens: sampling.max_new_tokens, wishes }, (generation) => generated(generation, request))
+  const param = request.input_ids ? 'input_ids' : 'text'
+  return reading(reader, { prompt, param, maxTokens: sampling.max_new_tokens, wishes }, (generation) => generated(generation, request))
 }
 
 export const readCompletion: ReadRequest = (reader, body) => {
@@ -46,36 +67,34 @@ export const readCompletion: ReadRequest = (reader, body) => {
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
   if (request.stream === true) return bad(`stream ${NO_STREAM}`, 'stream')
-  const prompt = typeof request.prompt === 'string' ? reader.qwen.encode(request.prompt) : request.prompt
+  const prompt = typeof request.prompt === 'string' ? reader.language.encode(request.prompt) : request.prompt
   const probabilities = request.n_probs ?? 0
   const wishes: Wishes = {
     choices: 1,
     seed: request.seed ?? null,
-    temperature: request.temperature ?? 1,
+    ...samplingOf(request, reader.shape.defaultSampling),
     topLogprobs: probabilities,
     stops: request.stop ?? [],
     stopTokenIds: [],
+    otherSampling: otherSampling(request),
   }
   const maxTokens = request.n_predict === -1 ? null : (request.n_predict ?? null)
-  return reading(reader, { prompt, maxTokens, wishes }, (generation) =>
+  return reading(reader, { prompt, param: 'prompt', maxTokens, wishes }, (generation) =>
     ownCompletion(generation, { returnsTokens: request.return_tokens === true, probabilities }),
   )
 }
 
-function reading(
-  reader: Reader,
-  { prompt, maxTokens, wishes }: Request,
-  whole: (generation: Parameters<typeof generated>[0]) => object,
-): Reading {
+function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, whole: (generation: Generation) => object): Reading {
+  const problem = promptProblem(reader, prompt, param)
+  if (problem !== null) return { ok: false, complaint: problem }
   const budget = budgetOf(reader, prompt.length, maxTokens)
   if (!budget.ok) return budget
-  const conversation = readConversation(reader.qwen.decode(prompt))
   return {
     ok: true,
     asked: {
       ...wishes,
       promptIds: prompt,
-      conversation,
+      chat: null,
       imageUrls: [],
       model: null,
       maxTokens: budget.maxTokens,

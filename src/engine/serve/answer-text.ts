@@ -28,8 +28,8 @@ export function writeAnswer(answer: AnswerContent): string {
 }
 
 /**
- * Reads an answer as vLLM's `qwen3` reasoning parser and `hermes` tool parser do: thinking needs both its tags, and one
- * malformed tool call makes the whole rest plain content. Line breaks around the tags belong to no part; engines differ
+ * Reads an answer as vLLM's `qwen3` reasoning parser and `hermes` tool parser do: thinking stands first and needs both its
+ * tags, and one malformed tool call makes the whole rest plain content. Line breaks around the tags belong to no part; engines differ
  * here, and keeping none is what lets the template give back the sampled text.
  */
 export function parseAnswer(text: string, parsesTools: boolean): readonly AnswerPart[] {
@@ -37,7 +37,7 @@ export function parseAnswer(text: string, parsesTools: boolean): readonly Answer
   let rest = 0
   const open = text.indexOf(THINK_OPEN)
   const close = text.indexOf(THINK_CLOSE)
-  if (open !== -1 && close > open) {
+  if (open !== -1 && close > open && text.slice(0, open).trim() === '') {
     parts.push(...trimmed('reasoning', text, open + THINK_OPEN.length, close))
     rest = close + THINK_CLOSE.length
   }

@@ -1,14 +1,55 @@
-// One HTTP request to the engine: its body is read within bounds and it goes to a generation or to another route.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+// An engine's HTTP server: each request is read within bounds and goes to a generation or to another route.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { ShapeName } from '../wire/shape.ts'
 import type { ReadRequest } from './asked.ts'
-import { serveGeneration } from './exchange.ts'
 import { readCompletion, readGenerate } from './own-routes.ts'
 import { readChat } from './prompt.ts'
 import { sendJson, sendText } from './reply.ts'
 import type { ServedEngine } from './route.ts'
 import { answerRoute } from './routes.ts'
+
+export type EngineServer = {
+  readonly url: string
+  readonly port: number
+  /** Cuts all connections. Idempotent. */
+  close(): Promise<void>
+}
+
+/** Port 0 takes a free one. Rejects when the port cannot be listened on. */
+export async function openServer(
+  engine: ServedEngine,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<EngineServer> {
+  const server = createServer((request, response) => {
+    // A client may go at any time; a write to it then is no news.
+    response.on('error', () => {})
+    void serveRequest(engine, request, response).catch((error: unknown) => {
+      // A bug of ours must show on the wire and leave the other requests alone.
+      const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      if (response.headersSent) response.destroy()
+      else sendJson(response, 500, engine.shape.error({ status: 500, message, param: null }))
+    })
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const address = server.address()
+  const listened = typeof address === 'object' && address !== null ? address.port : 0
+  let closing: Promise<void> | null = null
+  return {
+    port: listened,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${listened}`,
+    close() {
+      closing ??= new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      })
+      return closing
+    },
+  }
+}
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -19,7 +60,7 @@ const GENERATIONS: { readonly [shape in ShapeName]: Readonly<Record<string, Read
   llamacpp: { '/v1/chat/completions': readChat, '/completion': readCompletion, '/completions': readCompletion },
 }
 
-export async function serveRequest(engine: ServedEngine, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serveRequest(engine: ServedEngine, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
   const method = request.method ?? 'GET'
   const body = await readBody(request)
@@ -28,16 +69,17 @@ export async function serveRequest(engine: ServedEngine, request: IncomingMessag
     sendJson(response, body.status, engine.shape.error({ status: body.status, message: body.message, param: null }))
     return
   }
-  if (engine.isLoading()) {
+  const reader = engine.reader()
+  if (reader === null) {
     sendJson(response, 503, engine.shape.error({ status: 503, message: 'Loading model', param: null }))
     return
   }
   const read = method === 'POST' ? GENERATIONS[engine.shapeName][path] : undefined
   if (read !== undefined) {
-    await serveGeneration(engine, read, { path, body: body.value, rank: rankOf(request, body.value) }, response)
+    await engine.serveGeneration(read, { path, body: body.value, rank: rankOf(request, body.value) }, response)
     return
   }
-  const input = { engine, query: new URLSearchParams(query), body: body.value, isLoopback: isLoopback(request) }
+  const input = { engine, reader, query: new URLSearchParams(query), body: body.value, isLoopback: isLoopback(request) }
   const reply = await answerRoute(method, path, input)
   if ('text' in reply) sendText(response, reply.status, reply.text)
   else sendJson(response, reply.status, reply.json)

@@ -1,5 +1,15 @@
 // Qwen3's chat template, rendered in JavaScript exactly as Python's Jinja renders it.
 import { Template } from '@huggingface/jinja'
+import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
+import { templateMessages, templateTools } from './template-input.ts'
+
+export type QwenPrompt = {
+  readonly messages: readonly ChatMessage[]
+  readonly tools: readonly ChatTool[]
+  /** Null leaves the template's default, which is to think. */
+  readonly enableThinking: boolean | null
+  readonly addsGenerationPrompt: boolean
+}
 
 export type RenderTemplate = (values: Readonly<Record<string, unknown>>) => string
 
@@ -32,4 +42,18 @@ export function compileTemplate(source: string): RenderTemplate {
     rstrip_newlines: (text: string) => text.replace(/\n+$/, ''),
   }
   return (values) => template.render({ ...values, ...functions })
+}
+
+/** The prompt text as the official template writes it. Content must be text: see `unsupportedPart`. */
+export function renderQwen(render: RenderTemplate, { messages, tools, enableThinking, addsGenerationPrompt }: QwenPrompt): string {
+  return render({
+    messages: templateMessages(messages),
+    ...(tools.length === 0 ? {} : { tools: templateTools(tools) }),
+    add_generation_prompt: addsGenerationPrompt,
+    ...(enableThinking === null ? {} : { enable_thinking: enableThinking }),
+  })
+}
+
+export function thinkingOf(templateArguments: Readonly<Record<string, unknown>>): boolean | null {
+  return typeof templateArguments.enable_thinking === 'boolean' ? templateArguments.enable_thinking : null
 }
