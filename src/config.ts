@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { LineCounter, parseDocument } from 'yaml'
+import { inferenceProblems } from './config/inference.ts'
 import { type ConfigProblem, problemAt, schemaProblems, syntaxProblems } from './config/problems.ts'
 import { type Config, conflicts, type Overrides, resolveConfig } from './config/resolve.ts'
 import { fileSchema } from './config/schema.ts'
@@ -35,7 +36,8 @@ export function parseConfig(text: string, file: string | null, folder: string, o
   const parsed = fileSchema.safeParse(value.content ?? {})
   if (!parsed.success) return { ok: false, problems: schemaProblems(place, parsed.error.issues) }
   const config = resolveConfig(file, folder, parsed.data, overrides)
-  const problems = conflicts(place, parsed.data, config)
+  const unserved = overrides.isClient === true ? [] : inferenceProblems(place, parsed.data, config)
+  const problems = [...conflicts(place, parsed.data, config), ...unserved]
   return problems.length === 0 ? { ok: true, config } : { ok: false, problems }
 }
 

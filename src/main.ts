@@ -4,7 +4,10 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import { destination, type Logger, pino } from 'pino'
 import { checkTarget } from './actors/callback/target.ts'
 import { openTransport } from './actors/callback/transport.ts'
+import { type EmbeddedConfig, WAYS_TO_NAME_SERVERS } from './config/inference.ts'
 import type { Config } from './config.ts'
+import { replicaId } from './contract/ids.ts'
+import type { ReplicaSpec } from './contract/replica.ts'
 import type { TaskRequest } from './contract/task.ts'
 import { lockDataFolder } from './data-folder.ts'
 import { createEvaluators } from './evaluators/registry.ts'
@@ -12,13 +15,15 @@ import { loadHarnesses } from './harness/registry.ts'
 import { openControlApi, type TaskProblem } from './http/control-api.ts'
 import { openEventFeed } from './http/events.ts'
 import { openControlToken } from './http/token.ts'
+import type { Scheduler } from './kernel/clock.ts'
 import type { DrainReport } from './kernel/drain.ts'
 import { cryptoRandom, openEventLoop } from './kernel/event-loop.ts'
 import type { StepBegun } from './node-drain.ts'
-import { nodeSetup } from './node-setup.ts'
+import { type AgentFolders, nodeSetup } from './node-setup.ts'
 import { stopLeftovers } from './runtime/reaper.ts'
 import { openRuntimes } from './runtime/registry.ts'
 import { openCpuPool } from './tasks/pool.ts'
+import { type EngineOptions, type EngineProcess, openEngine } from './threads/engine.ts'
 import { type InlineOutside, openInlineNode, openThreadedNode, type PolarNode } from './topology.ts'
 import { checkBuilder } from './trajectory/config.ts'
 
@@ -28,6 +33,8 @@ export type RunningNode = {
   /** True when the token was made by this start: nobody has seen it yet. */
   readonly isTokenNew: boolean
   readonly node: PolarNode
+  /** What the embedded engine serves, and where; null when every gateway names its servers. */
+  readonly embedded: Pick<EngineProcess, 'url' | 'model' | 'parameters'> | null
   /** Resolves with the reason when the node can no longer do its work; then only `close` is left. */
   readonly failed: Promise<string>
   /** What its start found, for the operator. */
@@ -41,6 +48,10 @@ export type Started = { readonly ok: true; readonly running: RunningNode } | { r
 
 /** The checkout or the installed package: where agent packages are described and cached. */
 const HOME = resolve(import.meta.dirname, '..')
+export const AGENT_FOLDERS: AgentFolders = { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') }
+/** Small enough to lie in the package; trained for the demo's task. */
+const TINY_POLICY = join(HOME, 'assets', 'tiny-policy.gguf')
+const MAX_EMBEDDED_WAITING = 256
 const EVENT_BEAT_MS = 15_000
 const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
 const MAX_OUTPUT_BYTES = 8 * 2 ** 20
@@ -99,8 +110,15 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     ...(stopped === 0 ? [] : [`sandboxes of an earlier process that were stopped: ${stopped}`]),
     ...problems,
   ]
-  const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') })
   let isStarted = false
+  const logged = (event: string, detail: Readonly<Record<string, unknown>>): void => {
+    // A start that fails says itself why, in the operator's terms.
+    if (isStarted || event !== 'gateway-lost') log.info({ event, ...detail })
+  }
+  const embedded = config.embedded === null ? null : await startEmbedded(config.embedded, scheduler, logged)
+  if (embedded?.ok === false) return embedded
+  const engine = embedded?.engine
+  const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') }, embedded?.replica ?? null)
   const outside: InlineOutside = {
     scheduler,
     random,
@@ -108,16 +126,14 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     cpu: openCpuPool({ threads: 1, maxQueue: 1024 }),
     transport: openTransport(),
     publish: (event) => events.publish(event),
-    log(event, detail) {
-      // A start that fails says itself why, in the operator's terms.
-      if (isStarted || event !== 'gateway-lost') log.info({ event, ...detail })
-    },
+    log: logged,
+    ...(engine === undefined ? {} : { engine }),
     gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
   }
   const opening = config.topology === 'inline' ? openInlineNode(setup, outside) : openThreadedNode(setup, outside)
   const node = await opening.catch(async (error: unknown) => {
     // A node that never was cannot close what it was given.
-    await Promise.all([outside.cpu.close(), outside.transport.close()])
+    await Promise.all([outside.cpu.close(), outside.transport.close(), engine?.close()])
     throw error
   })
   isStarted = true
@@ -132,6 +148,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       replicas: node.replicas,
       readResult: node.readResult,
       checkTask,
+      embeddedUrl: engine?.url ?? null,
       events,
       limits: { bodyBytes: config.limits.bodyBytes, admittedSessions: config.limits.admittedSessions },
       // Not its "Server listening": whoever starts a node is told where it listens.
@@ -144,6 +161,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
         token: token.token,
         isTokenNew: token.source === 'created',
         node,
+        embedded: engine ?? null,
         failed: node.failed,
         notes,
         drain: (begun) => node.drain(begun),
@@ -157,6 +175,37 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
   } catch (error) {
     await node.close()
     throw error
+  }
+}
+
+type Embedded =
+  | { readonly ok: true; readonly engine: EngineProcess; readonly replica: ReplicaSpec }
+  | { readonly ok: false; readonly problem: string }
+
+/** The engine's process, and how the gateways are to call it. */
+async function startEmbedded(config: EmbeddedConfig, scheduler: Scheduler, log: EngineOptions['log']): Promise<Embedded> {
+  const { servedAs, sequences, threads, maxModelLen } = config
+  const modelPath = config.modelPath ?? TINY_POLICY
+  const opened = await openEngine({ modelPath, servedAs, sequences, threads, maxModelLen }, { scheduler, log })
+  if (!opened.ok) {
+    const remedy = config.isAskedFor
+      ? 'mend what polar_node.embedded says, or name an inference server instead'
+      : 'name an inference server for it'
+    return { ok: false, problem: `the embedded engine does not start: ${opened.error}; ${remedy} (${WAYS_TO_NAME_SERVERS})` }
+  }
+  const { engine } = opened
+  return {
+    ok: true,
+    engine,
+    replica: {
+      id: replicaId('embedded'),
+      url: engine.url,
+      engine: 'vllm',
+      maxInFlight: sequences,
+      maxWaiting: MAX_EMBEDDED_WAITING,
+      dataParallelRanks: null,
+      isRouter: false,
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-// How a node comes to rest, in numbered steps: nothing new, what runs to its end, every result to its trainer, no sandbox left.
+// How a node comes to rest, in numbered steps: nothing new, what runs to its end, every result to its trainer, no sandbox and no engine left.
 import type { CallbackCommand, Undelivered } from './actors/callback/protocol.ts'
 import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
 import type { SandboxCommand } from './actors/sandbox/protocol.ts'
@@ -22,6 +22,8 @@ export type DrainedNode = {
   readonly sandboxes: Address<SandboxCommand>
   /** One step per gateway: no new session, every session it holds to its end. */
   readonly gateways: readonly DrainStep[]
+  /** The embedded engine, which all before it may need; null: there is none. */
+  readonly engine: { drain(): Promise<void> } | null
   /** How long running sessions get, and then again their deliveries. */
   readonly waitMs: number
 }
@@ -33,6 +35,7 @@ type WaitingStep = DrainStep & {
 
 const ANSWER_MS = 5_000
 const STOP_MS = 30_000
+const ENGINE_MS = 40_000
 /** The ask's own deadline says more than the step's. */
 const SLACK_MS = 5_000
 const MAX_NAMED = 10
@@ -41,7 +44,7 @@ const PATIENCE_MS = 1_000
 
 /** Admission first, so that every later step only ever has less to do. */
 export function openNodeDrain(node: DrainedNode): NodeDrain {
-  const { kernel, waitMs } = node
+  const { kernel, waitMs, engine } = node
   const askServer = <R>(make: (ask: Ask<R>) => RolloutServerCommand, deadlineMs: number): Promise<Answer<R>> =>
     kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, deadlineMs)
   const listUndelivered = (): Promise<Answer<readonly Undelivered[]>> =>
@@ -94,6 +97,7 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
       deadlineMs: STOP_MS + SLACK_MS,
       run: () => stopSandboxes(kernel, node.sandboxes),
     },
+    ...(engine === null ? [] : [{ name: 'engine', deadlineMs: ENGINE_MS, run: () => engine.drain() }]),
   ]
   const listeners = new Set<StepBegun>()
   const tell: StepBegun = (...news) => {

@@ -14,8 +14,10 @@ const LONGEST_RETRY_AFTER_MS = 300_000
 
 export type AgentFolders = { readonly packages: string; readonly cache: string }
 
-export function nodeSetup(config: Config, agents: AgentFolders): NodeSetup {
+/** `embedded`: the engine that serves the gateways which name no server; null: there is none such. */
+export function nodeSetup(config: Config, agents: AgentFolders, embedded: ReplicaSpec | null): NodeSetup {
   const threads = Math.max(1, Math.floor(config.cpuThreads / config.nodes.length))
+  const nodes = config.nodes.map((node) => (node.replicas.length > 0 || embedded === null ? node : { ...node, replicas: [embedded] }))
   return {
     control: {
       server: {
@@ -31,7 +33,7 @@ export function nodeSetup(config: Config, agents: AgentFolders): NodeSetup {
     ledger: {
       limits: { maxKeptTasks: config.limits.keptTasks, maxBytes: config.limits.ledgerBytes, maxCallLogs: config.limits.callLogs },
     },
-    gateways: config.nodes.map((node) => gatewaySetup(config, node, threads, agents)),
+    gateways: nodes.map((node) => gatewaySetup({ ...config, nodes }, node, threads, agents)),
     drainMs: config.budgets.drainMs,
   }
 }

@@ -14,6 +14,7 @@ import { type Supervisor, superviseThread } from './kernel/supervisor.ts'
 import { joinKernel, joinThreads, moduleBeside, type Thread } from './kernel/thread.ts'
 import { openNodeDrain, type StepBegun, stopSandboxes } from './node-drain.ts'
 import { type ControlActors, type ControlOutside, type ControlSetup, openControlActors } from './threads/control.ts'
+import type { EngineProcess } from './threads/engine.ts'
 import { type GatewayOutside, type GatewayPeers, type GatewaySetup, type GatewayThread, openGatewayThread } from './threads/gateway.ts'
 import type { GatewayBoot, GatewayReady } from './threads/gateway-worker.ts'
 import { type LedgerSetup, openLedgerThread } from './threads/ledger.ts'
@@ -30,6 +31,8 @@ export type NodeSetup = {
 export type NodeOutside = ControlOutside & {
   readonly scheduler: Scheduler
   readonly random: Random
+  /** The embedded engine, which the node closes last; absent where every gateway names its servers. */
+  readonly engine?: EngineProcess
 }
 
 /** What an inline node puts in place of sockets and worker threads. */
@@ -82,8 +85,9 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const modelPorts = new Map<GatewayId, number>()
   const failures: string[] = []
   const end = watchControl(kernel)
+  void outside.engine?.failed.then(end.fail)
   const courier = openCourier(kernel)
-  const gateways: Supervisor<GatewayBoot, GatewayReady>[] = []
+  const gateways: Supervisor<Thread<GatewayBoot, GatewayReady>>[] = []
 
   let ledger: Address<LedgerCommand> | null = null
   const ledgerSupervisor = superviseThread<LedgerSetup, Address<LedgerCommand>>({
@@ -132,7 +136,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         scheduler,
         watch: { everyMs: WATCH_EVERY_MS },
         async start(thread: Thread<GatewayBoot, GatewayReady>) {
-          const isJoined = (await joinKernel(kernel, thread)) && (await joinThreads(thread, ledgerSupervisor.thread))
+          const isJoined = (await joinKernel(kernel, thread)) && (await joinThreads(thread, ledgerSupervisor.member))
           if (!isJoined) throw failed(failures, `the thread of gateway ${id} took no port`)
           const own = { ...gatewaySetup, replicas: replicas.of(id) }
           const booted = await thread.boot({ setup: own, peers, drainMs: setup.drainMs })
@@ -158,12 +162,13 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const drain = openNodeDrain({
     ...control,
     kernel,
+    engine: outside.engine ?? null,
     waitMs: setup.drainMs,
     gateways: gateways.map((gateway, index) => ({
       name: `gateway ${setup.gateways[index]?.gateway}`,
       deadlineMs: setup.drainMs + STOP_DEADLINE_MS,
       async run() {
-        const answer = await gateway.thread.drain()
+        const answer = await gateway.member.drain()
         if (!answer.ok) throw new Error(answer.message)
         const behind = answer.value.steps.find((step) => !step.ok)
         if (behind !== undefined) throw new Error(behind.error ?? 'not drained')
@@ -189,12 +194,13 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         await kernel.close()
         await outside.cpu.close()
         await outside.transport.close()
+        await outside.engine?.close()
       })()
       return closing
     },
     async inject(gateway, fault) {
       const index = setup.gateways.findIndex((each) => each.gateway === gateway)
-      await gateways[index]?.thread.inject(fault)
+      await gateways[index]?.member.inject(fault)
     },
   }
   if (started.includes(false)) {
@@ -218,6 +224,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     })
   const kernel = kernelOf('control', setup.gateways.length + 1)
   const end = watchControl(kernel)
+  void outside.engine?.failed.then(end.fail)
   const courier = openCourier(kernel)
   const ledgerKernel = kernelOf('ledger', setup.gateways.length + 1)
   connect(scheduler, kernel, ledgerKernel)
@@ -260,6 +267,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const drain = openNodeDrain({
     ...control,
     kernel,
+    engine: outside.engine ?? null,
     waitMs: setup.drainMs,
     gateways: setup.gateways.map(({ gateway: id }) => ({
       name: `gateway ${id}`,
@@ -291,6 +299,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
         await kernel.close()
         await outside.cpu.close()
         await outside.transport.close()
+        await outside.engine?.close()
       })()
       return closing
     },

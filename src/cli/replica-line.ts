@@ -13,5 +13,6 @@ export function describeReplica(row: Row): string {
     ...(row.logprob_mode === 'unknown' ? [] : [`${row.logprob_mode} logprobs`]),
     ...(typeof row.weight_version === 'string' ? [`weights ${row.weight_version}`] : []),
   ]
-  return `replica ${row.id}  ${row.url}${rank}  ${facts.join('  ')}${why}`
+  const what = row.embedded === true ? '  embedded engine' : ''
+  return `replica ${row.id}  ${row.url}${rank}${what}  ${facts.join('  ')}${why}`
 }

@@ -1,8 +1,9 @@
 // `polar serve`: runs the node until it is told to stop, then drains it.
+import { WAYS_TO_NAME_SERVERS } from '../config/inference.ts'
 import { type Config, loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
 import { engineUrlSchema } from '../contract/replica.ts'
-import { startNode } from '../main.ts'
+import { type RunningNode, startNode } from '../main.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeProblems } from './problems.ts'
 
@@ -18,6 +19,8 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   })
   if (!loaded.ok) return endWith(EXIT.usage, describeProblems(loaded.problems))
   const { config } = loaded
+  if (config.embedded !== null && options.engine !== undefined)
+    return endWith(EXIT.usage, '--engine says what --engine-url leads to; no inference server is named')
   // Before anything is started: a signal that comes while the node starts stops it in order, as soon as it can be stopped.
   const nextSignal = hearSignals()
   const started = await startNode(config)
@@ -26,11 +29,21 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
 
   const say = (record: Readonly<Record<string, unknown>>, line: string): void =>
     void process.stdout.write(`${options.json === true ? JSON.stringify(record) : line}\n`)
+  const { embedded } = running
+  if (embedded !== null) {
+    const { model, parameters, url } = embedded
+    say({ event: 'embedded-engine', model, parameters, url, asked_for: config.embedded?.isAskedFor }, describeEmbedded(config, embedded))
+  }
   for (const note of [...config.notes, ...running.notes]) say({ event: 'note', note }, `note: ${note}`)
   say({ event: 'control', url: running.controlUrl }, `control API   ${running.controlUrl}`)
   for (const node of config.nodes) {
     const port = running.node.modelPorts.get(node.id)
     say({ event: 'gateway', id: node.id, port }, `gateway       ${node.id}: model port http://${node.host}:${port}`)
+    if (node.replicas.length === 0 && embedded !== null)
+      say(
+        { event: 'replica', id: 'embedded', url: embedded.url, engine: 'vllm' },
+        `  replica     embedded: the embedded engine at ${embedded.url}`,
+      )
     for (const replica of node.replicas) {
       say(
         { event: 'replica', id: replica.id, url: replica.url, engine: replica.engine },
@@ -68,6 +81,12 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   await running.close()
   say({ event: 'stopped' }, 'stopped')
   return report === null || report.isDrained ? EXIT.ok : EXIT.failed
+}
+
+function describeEmbedded({ embedded }: Config, { model, parameters }: NonNullable<RunningNode['embedded']>): string {
+  const size = `${(parameters / 1e6).toPrecision(2)} M parameters`
+  if (embedded?.isAskedFor === true) return `embedded engine serves ${model} (${size})`
+  return `no inference server is configured: the embedded engine serves ${model} (${size}, for trying things out). Name yours with ${WAYS_TO_NAME_SERVERS}`
 }
 
 function describeEngine({ engine, url, dataParallelRanks, isRouter }: Config['nodes'][number]['replicas'][number]): string {

@@ -17,7 +17,7 @@ export async function openTarget(options: TargetOptions): Promise<Target> {
     const inUrl = new URL(url).password !== ''
     return { ok: true, client: openControlClient(url, given ?? (inUrl ? null : fromEnvironment)) }
   }
-  const loaded = await loadConfig(options.config ?? null)
+  const loaded = await loadConfig(options.config ?? null, { isClient: true })
   if (!loaded.ok) return { ok: false, problem: describeProblems(loaded.problems) }
   const { config } = loaded
   const { host, port, publicUrl, tokenFile } = config.control

@@ -102,7 +102,7 @@ function keysAt(path: Path): readonly string[] {
   return Object.keys(objectOf(schema)?.properties ?? {})
 }
 
-/** The one place where a key of exactly this name belongs, if it is written at the wrong level. */
+/** The one or two places where a key of exactly this name belongs, if it is written at the wrong level. */
 function elsewhere(key: string): string | null {
   const found: string[] = []
   const visit = (schema: JsonSchema | undefined, path: string) => {
@@ -114,11 +114,12 @@ function elsewhere(key: string): string | null {
     if (known?.items !== undefined) visit(known.items, path.replace(/\.$/, '[].'))
   }
   visit(SHAPE, '')
-  return found.length === 1 ? (found[0] ?? null) : null
+  return found.length === 0 || found.length > 2 ? null : found.join(' or ')
 }
 
 function objectOf(schema: JsonSchema | undefined): JsonSchema | undefined {
-  return schema?.anyOf?.find((option) => option.type !== 'null') ?? schema
+  const inner = schema?.anyOf?.find((option) => option.type !== 'null')
+  return inner === undefined ? schema : objectOf(inner)
 }
 
 function valuesOf(schema: JsonSchema | undefined): JsonSchema | undefined {

@@ -6,8 +6,9 @@ import { type GatewayId, gatewayId } from '../contract/ids.ts'
 import type { ModelRule } from '../contract/model-profile.ts'
 import { type ReplicaSpec, replicaSpec } from '../contract/replica.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
+import { type EmbeddedConfig, embeddedConfig, inferenceNotes, namedReplicas } from './inference.ts'
 import { type ConfigProblem, type Path, type Place, problemAt } from './problems.ts'
-import { type ConfigFile, DEFAULT_NODE, defaultReplica, INERT_KEYS } from './schema.ts'
+import { type ConfigFile, DEFAULT_NODE, INERT_KEYS } from './schema.ts'
 
 export type NodeConfig = {
   readonly id: GatewayId
@@ -22,6 +23,7 @@ export type NodeConfig = {
   readonly maxPostrunWorkers: number
   readonly maxGraderSandboxes: number
   readonly defaultRuntime: RuntimeSpec | null
+  /** Those it names; empty: it is the embedded engine's. */
   readonly replicas: readonly ReplicaSpec[]
 }
 
@@ -32,6 +34,8 @@ export type Config = {
   readonly control: { readonly host: string; readonly port: number; readonly publicUrl: string | null; readonly tokenFile: string }
   readonly topology: 'threaded' | 'inline'
   readonly nodes: readonly NodeConfig[]
+  /** Null: every gateway names its inference servers. */
+  readonly embedded: EmbeddedConfig | null
   readonly maxAttempts: number
   readonly budgets: {
     readonly initMs: number
@@ -77,16 +81,19 @@ export type Overrides = {
   /** An engine for nodes that name none, and its kind. */
   readonly engineUrl?: string
   readonly engine?: EngineKind
+  /** Only the way to the node is asked for: what it serves from may be known to its own command line alone. */
+  readonly isClient?: boolean
 }
 
 const LOOPBACK = '127.0.0.1'
-const DEFAULT_ENGINE_URL = 'http://127.0.0.1:8000'
 const FIRST_MODEL_PORT = 8081
 
 export function resolveConfig(file: string | null, folder: string, parsed: ConfigFile, overrides: Overrides): Config {
   const { rollout, polar_node: own } = parsed
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(folder, path))
   const dataDir = absolute(own.data_dir ?? '.polar')
+  const nodes = nodesOf(parsed, overrides)
+  const embedded = embeddedConfig(own.embedded, nodes, absolute)
   const modules = (named: Modules | null | undefined) =>
     Object.fromEntries(Object.entries(named ?? {}).map(([name, path]) => [name, absolute(path)]))
   return {
@@ -99,7 +106,8 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       tokenFile: absolute(own.control.token_file ?? resolve(dataDir, 'control-token')),
     },
     topology: own.topology,
-    nodes: nodesOf(parsed, overrides),
+    nodes,
+    embedded,
     maxAttempts: own.max_attempts,
     budgets: {
       initMs: own.budgets.init_seconds * 1_000,
@@ -137,7 +145,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       beatMs: own.stream.beat_seconds * 1_000,
       lingerMs: own.stream.linger_seconds * 1_000,
     },
-    notes: notesOf(parsed),
+    notes: [...notesOf(parsed), ...inferenceNotes(own.embedded, embedded)],
   }
 }
 
@@ -180,10 +188,6 @@ function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides)
   const nodes = gateway.nodes ?? [DEFAULT_NODE]
   return nodes.map((node, i): NodeConfig => {
     const id = node.id ?? `gateway-${i}`
-    const engine = node.inference.engine ?? overrides.engine ?? 'sglang'
-    const url = node.inference.base_url ?? overrides.engineUrl ?? DEFAULT_ENGINE_URL
-    const listed = own.replicas?.[id]
-    const replicas = listed ?? [defaultReplica(`${id}-replica-0`, url)]
     return {
       id: gatewayId(id),
       host: node.host ?? LOOPBACK,
@@ -196,7 +200,7 @@ function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides)
       maxPostrunWorkers: node.max_postrun_workers,
       maxGraderSandboxes: own.max_grader_sandboxes ?? node.max_postrun_workers,
       defaultRuntime: node.default_runtime ?? null,
-      replicas: replicas.map((replica) => replicaSpec(replica, engine)),
+      replicas: namedReplicas(node, id, own, overrides),
     }
   })
 }

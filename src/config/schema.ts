@@ -35,6 +35,16 @@ const node = z.strictObject({
   model_pool: inert.optional(),
 })
 
+/** The engine that comes with the package, for gateways that name no server. */
+const embedded = z.strictObject({
+  /** A GGUF file; absent: the tiny policy of the package. */
+  model: z.string().min(1).optional(),
+  served_as: z.string().min(1).max(256).optional(),
+  sequences: z.int().min(1).max(256).optional(),
+  threads: z.int().min(1).max(256).optional(),
+  max_model_len: z.int().min(1).max(16_777_216).optional(),
+})
+
 export const fileSchema = z.strictObject({
   rollout: section({
     host: host.optional(),
@@ -76,6 +86,7 @@ export const fileSchema = z.strictObject({
     cpu: section({ threads: z.int().min(1).max(256).optional() }),
     arena: section({ max_slabs: z.int().min(1).max(4_096).default(64) }),
     replicas: z.record(idSchema, z.array(listedReplicaSchema).min(1).max(MAX_REPLICAS)).nullish(),
+    embedded: z.union([embedded, z.literal(false)], 'must be false, or keys of its own').nullish(),
     models: z.record(modelPatternSchema, modelProfileSchema).nullish(),
     upload_roots: z.array(z.string().min(1)).max(64).nullish(),
     evaluators: z.record(z.string(), z.string().min(1)).nullish(),

@@ -33,6 +33,8 @@ export type ControlApiOptions = {
   readonly readResult: ReadResult
   /** Unknown harness, evaluator, builder or backend, and what those find wrong with their part. */
   readonly checkTask: (request: TaskRequest) => readonly TaskProblem[]
+  /** The replica at this address is the embedded engine; null: there is none. */
+  readonly embeddedUrl: string | null
   readonly events: EventFeed
   readonly limits: { readonly bodyBytes: number; readonly admittedSessions: number }
   readonly log: FastifyBaseLogger | null

@@ -40,7 +40,12 @@ export function sessionRow(view: SessionView): Readonly<Record<string, unknown>>
 }
 
 /** `snapshot` is null when the gateway does not answer. */
-export function nodeInfo(view: GatewayView, snapshot: GatewaySnapshot | null, wallMs: number): Readonly<Record<string, unknown>> {
+export function nodeInfo(
+  view: GatewayView,
+  snapshot: GatewaySnapshot | null,
+  embeddedUrl: string | null,
+  wallMs: number,
+): Readonly<Record<string, unknown>> {
   const metrics = snapshot?.metrics
   return {
     node_id: view.gateway,
@@ -64,15 +69,17 @@ export function nodeInfo(view: GatewayView, snapshot: GatewaySnapshot | null, wa
     draining: view.draining,
     last_heartbeat: snapshot === null ? null : wallMs / 1_000,
     model_port: snapshot?.modelPort ?? null,
-    replicas: snapshot?.replicas.map(replicaInfo) ?? [],
+    replicas: snapshot?.replicas.map((replica) => replicaInfo(replica, embeddedUrl)) ?? [],
   }
 }
 
-export function replicaInfo(replica: GatewaySnapshot['replicas'][number]): Readonly<Record<string, unknown>> {
+/** `embeddedUrl`: where the embedded engine serves, if there is one. */
+export function replicaInfo(replica: GatewaySnapshot['replicas'][number], embeddedUrl: string | null): Readonly<Record<string, unknown>> {
   return {
     id: replica.id,
     role: replica.role,
     url: replica.url,
+    embedded: replica.url === embeddedUrl,
     data_parallel_rank: replica.rank,
     state: replica.state,
     tier: replica.tier,

@@ -1,4 +1,4 @@
-// Keeps one thread alive: sees its exit, says who was lost, starts the next incarnation within a budget.
+// Keeps one thread or child process alive: sees its exit, says who was lost, starts the next incarnation within a budget.
 import type { ThreadId } from './address.ts'
 import type { Scheduler, Timer } from './clock.ts'
 import type { DrainReport } from './drain.ts'
@@ -7,47 +7,63 @@ import { openRestartBudget, type RestartLimit } from './restart-budget.ts'
 import { openThread, type Thread, type ThreadExit, type ThreadSpec } from './thread.ts'
 import type { AdminAnswer } from './thread-admin.ts'
 
-export type SupervisorOptions<Boot, Ready> = {
-  readonly spec: ThreadSpec
+/** One incarnation of what is kept alive. */
+type Member = {
+  readonly exited: Promise<ThreadExit>
+  stats(): Promise<AdminAnswer<unknown>>
+  drain(): Promise<AdminAnswer<DrainReport>>
+  stop(): Promise<AdminAnswer<void>>
+  terminate(): Promise<void>
+}
+
+type SupervisorOptions<M extends Member> = {
+  readonly id: ThreadId
   readonly scheduler: Scheduler
+  open(incarnation: number): M
   /** Joins a new incarnation to its peers and boots it. A throw ends that incarnation; in the first one it is final, later it costs a restart. */
-  start(thread: Thread<Boot, Ready>): Promise<void>
-  /** Called before the next incarnation is started, and also when there will be none. */
+  start(member: M): Promise<void>
   onLost?(exit: ThreadExit): void
   onPhase?(phase: Lifecycle): void
   readonly restarts?: RestartLimit
-  /** A thread that leaves `stats` unanswered is hung and is killed. Absent: nobody looks. */
+  /** One that leaves `stats` unanswered is hung and is killed. Absent: nobody looks. */
   readonly watch?: { readonly everyMs: number }
 }
 
-export type Supervisor<Boot, Ready> = {
+export type Supervisor<M extends Member> = {
   readonly id: ThreadId
   readonly phase: Lifecycle
   /** The incarnation that lives or is being started. */
-  readonly thread: Thread<Boot, Ready>
-  /** Settles when the thread first runs, or will not: true for `running`. */
+  readonly member: M
+  /** Settles when it first runs, or will not: true for `running`. */
   readonly started: Promise<boolean>
   /** Drains, closes the ports, terminates, in this order. Idempotent; tells what the drain said, or why there was none. */
   close(): Promise<AdminAnswer<DrainReport>>
-  /** As `close`, without waiting for what the thread has begun. */
+  /** As `close`, without waiting for what it has begun. */
   abandon(): Promise<void>
 }
 
 const RESTARTS: RestartLimit = { max: 5, withinMs: 60_000 }
 
-export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Ready>): Supervisor<Boot, Ready> {
-  const { spec, scheduler } = options
+export function superviseThread<Boot, Ready>({
+  spec,
+  ...options
+}: Omit<SupervisorOptions<Thread<Boot, Ready>>, 'id' | 'open'> & { readonly spec: ThreadSpec }): Supervisor<Thread<Boot, Ready>> {
+  return supervise({ ...options, id: spec.id, open: (incarnation) => openThread(spec, incarnation, options.scheduler) })
+}
+
+export function supervise<M extends Member>(options: SupervisorOptions<M>): Supervisor<M> {
+  const { scheduler } = options
   const budget = openRestartBudget(options.restarts ?? RESTARTS)
   let phase: Lifecycle = 'starting'
   let watchTimer: Timer | null = null
   let closed: Promise<AdminAnswer<DrainReport>> | null = null
-  /** A thread that never ran is not tried again: what keeps it from starting is its owner's to mend. */
+  /** What never ran is not tried again: what keeps it from starting is its owner's to mend. */
   let hasRun = false
   let settleStarted: (isRunning: boolean) => void = () => {}
   const started = new Promise<boolean>((resolve) => {
     settleStarted = resolve
   })
-  let thread = begin(1)
+  let member = begin(1)
 
   function enter(next: Lifecycle): void {
     phase = next
@@ -55,12 +71,12 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     if (next === 'running' || next === 'failed' || next === 'stopped') settleStarted(next === 'running')
   }
 
-  function begin(incarnation: number): Thread<Boot, Ready> {
-    const begun = openThread<Boot, Ready>(spec, incarnation, scheduler)
+  function begin(incarnation: number): M {
+    const begun = options.open(incarnation)
     void begun.exited.then(onExit)
     startOf(begun).then(
       () => {
-        if (begun !== thread || phase !== 'starting') return
+        if (begun !== member || phase !== 'starting') return
         hasRun = true
         enter('running')
         watch(begun)
@@ -70,7 +86,7 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     return begun
   }
 
-  async function startOf(begun: Thread<Boot, Ready>): Promise<void> {
+  async function startOf(begun: M): Promise<void> {
     return options.start(begun)
   }
 
@@ -83,14 +99,14 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
       return
     }
     enter('starting')
-    thread = begin(exit.incarnation + 1)
+    member = begin(exit.incarnation + 1)
   }
 
-  function watch(watched: Thread<Boot, Ready>): void {
+  function watch(watched: M): void {
     if (options.watch === undefined) return
     watchTimer = scheduler.after(options.watch.everyMs, () => {
       void watched.stats().then((answer) => {
-        if (closed !== null || watched !== thread) return
+        if (closed !== null || watched !== member) return
         if (answer.ok) watch(watched)
         else void watched.terminate()
       })
@@ -103,23 +119,23 @@ export function superviseThread<Boot, Ready>(options: SupervisorOptions<Boot, Re
     if (!hasFailed) enter('draining')
     const drained = await drain()
     if (drained.ok && drained.value.isDrained) enter('drained')
-    await thread.stop()
-    await thread.terminate()
+    await member.stop()
+    await member.terminate()
     if (!hasFailed) enter('stopped')
     return drained
   }
 
   return {
-    id: spec.id,
+    id: options.id,
     get phase() {
       return phase
     },
-    get thread() {
-      return thread
+    get member() {
+      return member
     },
     started,
     close() {
-      closed ??= shutDown(() => thread.drain())
+      closed ??= shutDown(() => member.drain())
       return closed
     },
     async abandon() {

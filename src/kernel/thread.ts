@@ -3,6 +3,7 @@ import { MessageChannel, type ResourceLimits, Worker } from 'node:worker_threads
 import * as comlink from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { ThreadId } from './address.ts'
+import { openAdminCalls } from './admin-calls.ts'
 import type { Scheduler } from './clock.ts'
 import type { DrainReport } from './drain.ts'
 import type { Kernel } from './kernel.ts'
@@ -64,8 +65,7 @@ export function openThread<Boot, Ready>(spec: ThreadSpec, incarnation: number, s
     resourceLimits: { ...HEAP_LIMITS, ...spec.resourceLimits },
   })
   const admin = comlink.wrap<ThreadAdmin>(nodeEndpoint(ownPort))
-  /** Settled by the worker's exit: comlink's own promises never are. */
-  const waiting = new Set<() => void>()
+  const calls = openAdminCalls(`thread ${spec.id}`, scheduler)
   let exit: ThreadExit | null = null
   let lastError: Error | null = null
 
@@ -77,33 +77,13 @@ export function openThread<Boot, Ready>(spec: ThreadSpec, incarnation: number, s
     worker.on('exit', (code) => {
       exit = { thread: spec.id, incarnation, code, error: lastError }
       ownPort.close()
-      for (const settle of [...waiting]) settle()
+      calls.end(messageOf(spec.id, exit))
       resolve(exit)
     })
   })
 
   function call<T>(name: keyof ThreadAdmin, run: () => Promise<T>): Promise<AdminAnswer<T>> {
-    const deadlineMs = spec.deadlinesMs?.[name] ?? DEADLINES_MS[name]
-    return new Promise((resolve) => {
-      const settle = (answer: AdminAnswer<T>): void => {
-        waiting.delete(onExit)
-        timer.cancel()
-        resolve(answer)
-      }
-      const onExit = (): void => settle({ ok: false, error: 'exited', message: messageOf(spec.id, exit) })
-      const onDeadline = (): void =>
-        settle({ ok: false, error: 'deadline', message: `thread ${spec.id} did not answer ${name} within ${deadlineMs} ms` })
-      const timer = scheduler.after(deadlineMs, onDeadline)
-      if (exit !== null) {
-        onExit()
-        return
-      }
-      waiting.add(onExit)
-      run().then(
-        (value) => settle({ ok: true, value }),
-        (error: unknown) => settle({ ok: false, error: 'failed', message: error instanceof Error ? error.message : String(error) }),
-      )
-    })
+    return calls.call(name, spec.deadlinesMs?.[name] ?? DEADLINES_MS[name], run)
   }
 
   return {
@@ -145,7 +125,6 @@ export async function joinKernel(kernel: Kernel, thread: Joinable): Promise<bool
   return answer.ok
 }
 
-function messageOf(thread: ThreadId, exit: ThreadExit | null): string {
-  const reason = exit?.error === null || exit?.error === undefined ? '' : `: ${exit.error.message}`
-  return `thread ${thread} exited with code ${exit?.code}${reason}`
+function messageOf(thread: ThreadId, { code, error }: ThreadExit): string {
+  return `thread ${thread} exited with code ${code}${error === null ? '' : `: ${error.message}`}`
 }

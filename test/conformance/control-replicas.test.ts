@@ -148,6 +148,7 @@ describe('one gateway', () => {
           id: 'gpu',
           role: 'engine',
           url: 'http://h:8000',
+          embedded: false,
           data_parallel_rank: null,
           state: 'up',
           tier: 'train',

@@ -141,6 +141,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     checkTask: (request) =>
       request.agent.harness === 'shell' ? [] : [{ path: ['agent', 'harness'], message: `unknown harness ${request.agent.harness}` }],
     events,
+    embeddedUrl: null,
     limits: { bodyBytes: 4_096, admittedSessions: 20 },
     log: null,
     ...overrides,

@@ -41,6 +41,9 @@ async function answering(answers: Answers, refusal = 503, refused: unknown = {})
   return `http://127.0.0.1:${(stand.address() as AddressInfo).port}`
 }
 
+/** An engine of this machine's would have its own line in the log. */
+const silent = 'inference: { base_url: "http://127.0.0.1:9" }'
+
 function write(name: string, text: string): string {
   const file = join(folder, name)
   writeFileSync(file, text)
@@ -114,8 +117,6 @@ describe('polar on the command line', () => {
 
   it('says which port is in use', async () => {
     const { port } = occupied.address() as AddressInfo
-    // An engine of this machine's would have its own line in the log.
-    const silent = 'inference: { base_url: "http://127.0.0.1:9" }'
     const control = write(
       'control.yaml',
       `rollout: { port: ${port} }\ngateway: { nodes: [{ port: 0, ${silent} }] }\npolar_node: { data_dir: ${folder}/a }\n`,
@@ -143,7 +144,9 @@ describe('polar on the command line', () => {
 
   it('notes at its start that an upload root is missing, and has no other lines for a person among its log', async () => {
     const own = `{ data_dir: ${folder}/noted, upload_roots: [${folder}, ${folder}/nowhere] }`
-    const node = await startServing(write('noted.yaml', `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0 }] }\npolar_node: ${own}\n`))
+    const node = await startServing(
+      write('noted.yaml', `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0, ${silent} }] }\npolar_node: ${own}\n`),
+    )
     expect(node.notes).toEqual([`polar_node.upload_roots: there is no ${folder}/nowhere; no task can upload from it`])
     expect(await node.stop()).toBe(0)
     expect(node.stderr()).not.toContain('listening')
@@ -151,7 +154,10 @@ describe('polar on the command line', () => {
 
   it('stops in order when it is told to while it starts', async () => {
     const data = join(folder, 'early')
-    const file = write('early.yaml', `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0 }] }\npolar_node: { data_dir: ${data} }\n`)
+    const file = write(
+      'early.yaml',
+      `rollout: { port: 0 }\ngateway: { nodes: [{ port: 0, ${silent} }] }\npolar_node: { data_dir: ${data} }\n`,
+    )
     const child = spawn(process.execPath, [join(root, 'bin/polar.js'), 'serve', '--json', '--config', file], {
       stdio: ['ignore', 'pipe', 'ignore'],
     })

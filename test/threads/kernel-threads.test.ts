@@ -191,7 +191,7 @@ describe('a supervisor', () => {
       events.push(event)
       for (const one of waiting) if (one.event === event) one.resolve()
     }
-    const supervisor: Supervisor<FixtureBoot, FixtureReady> = superviseThread({
+    const supervisor: Supervisor<Fixture> = superviseThread({
       spec: specOf('worker'),
       scheduler,
       async start(thread) {
@@ -212,7 +212,7 @@ describe('a supervisor', () => {
     const main = openMain()
     const { supervisor, actors, events, seen } = supervise(main)
     expect(await supervisor.started).toBe(true)
-    void supervisor.thread.inject('exit')
+    void supervisor.member.inject('exit')
     await seen('booted 2')
     expect(events.slice(0, 5)).toEqual(['booted 1', 'running', 'lost 1 code 7', 'starting', 'booted 2'])
     expect(main.tell(actors[0]!, { type: 'note', n: 1 })).toBe('stopped')
@@ -247,7 +247,7 @@ describe('a supervisor', () => {
       },
     })
     await supervisor.started
-    void supervisor.thread.inject('exit')
+    void supervisor.member.inject('exit')
     await seen('failed')
     expect(starts).toBe(3)
     // A worker that is terminated while it starts ends with code 0 or 1, as its timing has it.
@@ -261,17 +261,17 @@ describe('a supervisor', () => {
       watch: { everyMs: 20 },
     })
     await supervisor.started
-    void supervisor.thread.inject('busy')
+    void supervisor.member.inject('busy')
     await seen('booted 2')
   })
 
   it('is abandoned without a drain, at once even when its thread hangs, and does not restart', async () => {
     const { supervisor, events } = supervise(openMain(), { spec: specOf('worker', { deadlinesMs: { inject: 50, stop: 100 } }) })
     await supervisor.started
-    await supervisor.thread.inject('busy')
+    await supervisor.member.inject('busy')
     await supervisor.abandon()
     expect(events).toEqual(['booted 1', 'running', 'draining', 'stopped'])
-    expect((await supervisor.thread.exited).incarnation).toBe(1)
+    expect((await supervisor.member.exited).incarnation).toBe(1)
   })
 
   it('drains, stops and terminates in this order, once, and does not restart', async () => {
@@ -284,6 +284,6 @@ describe('a supervisor', () => {
     expect(second).toBe(first)
     expect(events).toEqual(['booted 1', 'running', 'draining', 'drained', 'stopped'])
     expect(await ask).toEqual({ ok: false, error: 'stopped' })
-    expect((await supervisor.thread.exited).incarnation).toBe(1)
+    expect((await supervisor.member.exited).incarnation).toBe(1)
   })
 })

@@ -55,7 +55,7 @@ describe('defaults', () => {
   it('need no file at all', async () => {
     expect(await loadConfig(null)).toMatchObject({
       ok: true,
-      config: { file: null, nodes: [{ replicas: [{ url: 'http://127.0.0.1:8000' }] }] },
+      config: { file: null, nodes: [{ replicas: [] }], embedded: { gateways: ['gateway-0'] } },
     })
   })
 })
@@ -165,7 +165,12 @@ describe('a mistake is shown with its place and key', () => {
     ['data_dir: x\n', { line: 1, column: 1, key: 'data_dir', message: 'unknown key; did you mean polar_node.data_dir?' }],
     [
       'polar_node:\n  threads: 4\n',
-      { line: 2, column: 3, key: 'polar_node.threads', message: 'unknown key; did you mean polar_node.cpu.threads?' },
+      {
+        line: 2,
+        column: 3,
+        key: 'polar_node.threads',
+        message: 'unknown key; did you mean polar_node.cpu.threads or polar_node.embedded.threads?',
+      },
     ],
     // The nearest of several that are near.
     [

@@ -40,6 +40,9 @@ export async function readNodes(context: RouteContext, only?: string): Promise<r
   if (!answer.ok) return null
   const views = answer.value.filter((view) => only === undefined || view.gateway === only)
   return Promise.all(
-    views.map(async (view) => nodeInfo(view, view.healthy ? await context.readGateway(view.gateway) : null, context.kernel.clock.wallMs())),
+    views.map(async (view) => {
+      const snapshot = view.healthy ? await context.readGateway(view.gateway) : null
+      return nodeInfo(view, snapshot, context.embeddedUrl, context.kernel.clock.wallMs())
+    }),
   )
 }

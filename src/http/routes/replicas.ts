@@ -82,7 +82,11 @@ async function withGateways(
 
 async function readReplicas(context: RouteContext, gateway: GatewayId) {
   const snapshot = await context.readGateway(gateway)
-  return { gateway_id: gateway, healthy: snapshot !== null, replicas: snapshot?.replicas.map(replicaInfo) ?? [] }
+  return {
+    gateway_id: gateway,
+    healthy: snapshot !== null,
+    replicas: snapshot?.replicas.map((replica) => replicaInfo(replica, context.embeddedUrl)) ?? [],
+  }
 }
 
 /** From every one that has it; who did not answer is named, and can be asked again. */
