@@ -1,0 +1,160 @@
+// One generation: its place in the model's memory, its prompt read piece by piece, its tokens drawn one by one until nobody asks.
+import type { LlamaContextSequence, SequenceEvaluateOptions, Token } from 'node-llama-cpp'
+import { seededNumbers } from '../serve/seeded.ts'
+import { BrokenDistributionError, ContextFullError, SequencesTakenError } from './llama-errors.ts'
+import type { Rounds } from './llama-rounds.ts'
+import type { GenerationEvent, GenerationOrder, Sampling } from './model.ts'
+import { type Distribution, isGreedy, isUntouched, seededUniforms } from './sampler.ts'
+import { hold, holdOne, type Place, type Places } from './sequences.ts'
+
+/** What all generations of a model share. */
+export type Bench = {
+  readonly contextTokens: number
+  readonly vocabularySize: number
+  readonly places: Places
+  readonly rounds: Rounds
+  /** Filled anew for each token of each generation: whatever is read from it is read before anybody else fills it. */
+  readonly distribution: Distribution
+  sequenceAt(place: Place): LlamaContextSequence
+  /** Puts an empty sequence where one is whose state is unknown. */
+  renew(place: Place): Promise<void>
+}
+
+/** What the library drew after one position: its own choice, how probable that was and, where asked for, every token's probability. */
+type Drawn = { readonly token: number; readonly confidence: number; readonly probabilities?: ReadonlyMap<number, number> }
+type Tokens = AsyncGenerator<Drawn, void, undefined | Token>
+
+/**
+ * Yields until it is returned or the signal is aborted, which it hears between two steps. `onPlace` hears of the place that was taken; it
+ * is left in a known state, and whoever heard gives it back.
+ */
+export async function* generateTokens(
+  bench: Bench,
+  order: GenerationOrder,
+  signal: AbortSignal,
+  onPlace: (place: Place) => void,
+): AsyncGenerator<GenerationEvent, void, void> {
+  const prompt = checkedPrompt(bench, order)
+  const taken = bench.places.take(prompt)
+  if (taken === null) throw new SequencesTakenError()
+  const { place } = taken
+  onPlace(place)
+  const choose = chooser(bench.distribution, order)
+  let tokens: Tokens | undefined
+  let isKnown = true
+  /** One share of a step; what a step that failed left behind nobody knows. */
+  const step = async (wanted: number, work: (share: number) => Promise<Drawn | null>): Promise<Drawn | null> => {
+    const drawn = await bench.rounds.share(
+      wanted,
+      async (share) => {
+        isKnown = false
+        const result = await work(share)
+        isKnown = true
+        return result
+      },
+      signal,
+    )
+    signal.throwIfAborted()
+    return drawn
+  }
+  try {
+    const cachedTokens = await keepShared(bench, place, prompt, taken.shared, signal)
+    const sequence = bench.sequenceAt(place)
+    let drawn: Drawn | null = null
+    while (drawn === null) {
+      drawn = await step(prompt.length - place.length, async (share) => {
+        const piece = prompt.subarray(place.length, place.length + share)
+        if (place.length + piece.length === prompt.length) tokens = startTokens(sequence, piece, order)
+        else await sequence.evaluateWithoutGeneratingNewTokens(toTokens(piece))
+        const first = await tokens?.next()
+        hold(place, piece)
+        return first?.value ?? null
+      })
+    }
+    yield { type: 'started', cachedTokens }
+    for (let length = prompt.length + 1; drawn !== null; length += 1) {
+      const event = choose(drawn)
+      yield event
+      if (length === bench.contextTokens) throw new ContextFullError(bench.contextTokens)
+      drawn = await step(1, async () => {
+        const next = await tokens?.next(toToken(event.id))
+        holdOne(place, event.id)
+        return next?.value ?? null
+      })
+    }
+  } finally {
+    await tokens?.return()
+    if (!isKnown) await bench.renew(place)
+  }
+}
+
+function checkedPrompt(bench: Bench, { promptIds }: GenerationOrder): Int32Array {
+  if (promptIds.length === 0) throw new RangeError('a prompt has at least one token')
+  if (promptIds.length >= bench.contextTokens) throw new ContextFullError(bench.contextTokens)
+  const unknown = promptIds.find((id) => !Number.isInteger(id) || id < 0 || id >= bench.vocabularySize)
+  if (unknown !== undefined) throw new RangeError(`the model has no token ${unknown}`)
+  return Int32Array.from(promptIds)
+}
+
+/** Forgets what the place holds beyond the prompt's beginning, and says how much is left: never all of it, as the last token is read for what follows it. */
+async function keepShared(bench: Bench, place: Place, prompt: Int32Array, shared: number, signal: AbortSignal): Promise<number> {
+  const sequence = bench.sequenceAt(place)
+  // A state that cannot be cut, as that of a recurrent model, is read anew.
+  const kept = sequence.needsCheckpoints ? 0 : Math.min(shared, prompt.length - 1)
+  if (kept < place.length) {
+    await bench.rounds.alone(async () => {
+      await sequence.eraseContextTokenRanges([{ start: kept, end: place.length }])
+      place.length = kept
+    }, signal)
+  }
+  return kept
+}
+
+/**
+ * The library draws itself where it can: from the model's own distribution, or greedily. Then only one probability crosses over from
+ * native code instead of the whole vocabulary's. What is shown beside a token never changes which token is drawn.
+ */
+function startTokens(sequence: LlamaContextSequence, piece: Int32Array, { sampling, alternatives }: GenerationOrder): Tokens {
+  const isNative = drawsNatively(sampling)
+  const options: SequenceEvaluateOptions =
+    isGreedy(sampling) || !isNative
+      ? { temperature: 0, yieldEogToken: true }
+      : { temperature: 1, topK: 0, topP: 1, minP: 0, seed: nativeSeed(sampling.seed), yieldEogToken: true }
+  return sequence.evaluateWithMetadata(toTokens(piece), { confidence: true, probabilities: !isNative || alternatives > 0 }, options)
+}
+
+function drawsNatively(sampling: Sampling): boolean {
+  return isGreedy(sampling) || isUntouched(sampling)
+}
+
+/** The library takes 32 bits and reads the highest of them as "any seed". */
+function nativeSeed(seed: number): number {
+  return Math.floor(seededNumbers('native', seed)() * 0xffff_ffff)
+}
+
+type DrawnEvent = Extract<GenerationEvent, { type: 'drawn' }>
+
+/** Makes of what the library drew what this generation draws. */
+function chooser(distribution: Distribution, { sampling, logprobMode, alternatives }: GenerationOrder): (drawn: Drawn) => DrawnEvent {
+  const uniform = seededUniforms(sampling.seed)
+  const isNative = drawsNatively(sampling)
+  return ({ token, confidence, probabilities }) => {
+    if (probabilities !== undefined) distribution.fill(probabilities, sampling)
+    const shown = probabilities === undefined ? [] : distribution.alternatives(alternatives, logprobMode)
+    if (isNative) {
+      if (!(confidence > 0)) throw new BrokenDistributionError()
+      return { type: 'drawn', id: token, logprob: Math.min(0, Math.log(confidence)), alternatives: shown }
+    }
+    const rank = distribution.rankAt(uniform())
+    return { type: 'drawn', id: distribution.idAt(rank), logprob: distribution.logprobAt(rank, logprobMode), alternatives: shown }
+  }
+}
+
+/** The library brands the numbers it calls tokens; ours have been checked against its vocabulary. */
+export function toToken(id: number): Token {
+  return id as Token
+}
+
+function toTokens(ids: Int32Array): Token[] {
+  return Array.from(ids, toToken)
+}
