@@ -1,6 +1,9 @@
 // An independent second opinion on log probabilities: the forward pass of a Qwen3 transformer, written from the architecture alone.
 import { attend, gated, type Heads, logProbability, type Matrix, multiply, normalise, rotate } from './scorer-operations.ts'
 
+/** What an engine's logprobs may be off by, and importance ratios from 1. */
+export const TOLERANCE = 1e-3
+
 type Layer = {
   readonly attentionNorm: Float64Array
   readonly query: Matrix
