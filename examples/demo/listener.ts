@@ -1,4 +1,4 @@
-// A trainer's side of a callback: a small HTTP listener that takes one task result and acknowledges it.
+// A trainer's side of callbacks: a small HTTP listener that takes task results and acknowledges them.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -23,29 +23,36 @@ export type Trace = {
   readonly reward: number | null
 }
 
+export type Callback = { readonly result: TaskResult; readonly idempotencyKey: string }
+
 export type Listener = {
   readonly url: string
-  /** Resolves with the first result that arrives. */
-  readonly received: Promise<{ readonly result: TaskResult; readonly idempotencyKey: string }>
+  /** Resolves with the result of this task, also one that came before. */
+  received(task: string): Promise<Callback>
   close(): Promise<void>
 }
 
 export async function openListener(): Promise<Listener> {
-  const arrived = Promise.withResolvers<{ readonly result: TaskResult; readonly idempotencyKey: string }>()
+  const callbacks = new Map<string, PromiseWithResolvers<Callback>>()
+  const arrival = (task: string): PromiseWithResolvers<Callback> => {
+    const known = callbacks.get(task) ?? Promise.withResolvers<Callback>()
+    callbacks.set(task, known)
+    return known
+  }
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const result = JSON.parse(Buffer.concat(chunks).toString('utf8')) as TaskResult // the documented shape of a callback
       response.setHeader('content-type', 'application/json').end('{"ok":true}')
-      arrived.resolve({ result, idempotencyKey: String(request.headers['idempotency-key'] ?? '') })
+      arrival(result.task_id).resolve({ result, idempotencyKey: String(request.headers['idempotency-key'] ?? '') })
     })
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   const { port } = server.address() as AddressInfo // listening on TCP, so never a pipe's name
   return {
     url: `http://127.0.0.1:${port}/callback/task_result`,
-    received: arrived.promise,
+    received: (task) => arrival(task).promise,
     close: () =>
       new Promise((closed) => {
         server.closeAllConnections()

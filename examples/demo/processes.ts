@@ -1,4 +1,4 @@
-// The demo's two long-lived processes: a scripted engine and a node, each started by its own command and stopped at the end.
+// The demo's long-lived processes, each started by its own command and stopped at the end: a node, and with --scripted an engine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -9,39 +9,45 @@ const root = resolve(import.meta.dirname, '../..')
 const polar = join(root, 'bin/polar.js')
 const START_MS = 60_000
 
-export type Running = { stop(): Promise<void> }
+type Running = { stop(): Promise<void> }
 
-export async function startEngine(script: string, interrupted: AbortSignal): Promise<Running & { readonly url: string }> {
-  const child = run(['engine', '--scripted', '--script', script, '--port', '0', '--model', 'demo-policy', '--ms-per-token', '2'])
+export async function startScriptedEngine(script: string, interrupted: AbortSignal): Promise<Running & DemoEngine> {
+  const model = 'demo-policy'
+  const child = run(['engine', '--scripted', '--script', script, '--port', '0', '--model', model, '--ms-per-token', '2'])
   const url = await firstMatch(child, interrupted, (line) => /(http:\/\/\S+)/.exec(line)?.[1] ?? null)
-  return { url, stop: () => stop(child, interrupted) }
+  return { url, model, about: 'scripted, real Qwen3 tokenizer', stop: () => stop(child, interrupted) }
 }
 
-/** A node with its data in `folder`, taking free ports. */
-export async function startNode(
-  folder: string,
-  engineUrl: string,
-  interrupted: AbortSignal,
-): Promise<Running & { readonly url: string; readonly token: string }> {
+/** Who answers the agents' calls. */
+export type DemoEngine = { readonly url: string; readonly model: string; readonly about: string }
+
+type DemoNode = Running & { readonly url: string; readonly token: string; readonly engine: DemoEngine }
+
+/** A node with its data in `folder`, taking free ports. Without a scripted engine it is left to its own, the real model. */
+export async function startNode(folder: string, scripted: DemoEngine | null, interrupted: AbortSignal): Promise<DemoNode> {
   const config = join(folder, 'polar.yaml')
+  const served = scripted === null ? {} : { model_served: scripted.model, inference: { engine: 'vllm', base_url: scripted.url } }
   writeFileSync(
     config,
     JSON.stringify({
       rollout: { port: 0 },
-      gateway: { nodes: [{ id: 'demo', port: 0, model_served: 'demo-policy', inference: { engine: 'vllm', base_url: engineUrl } }] },
+      gateway: { nodes: [{ id: 'demo', port: 0, ...served }] },
       polar_node: { data_dir: join(folder, 'data'), upload_roots: [import.meta.dirname] },
     }),
   )
   const child = run(['serve', '--json', '--config', config])
-  const found: { url?: string; token?: string } = {}
+  const found: { url?: string; token?: string; engine?: DemoEngine } = scripted === null ? {} : { engine: scripted }
   await firstMatch(child, interrupted, (line) => {
     const event = line.startsWith('{') ? (JSON.parse(line) as Readonly<Record<string, string>>) : {} // the command's own JSON lines
     if (event.event === 'control' && event.url !== undefined) found.url = event.url
     if (event.event === 'token' && event.token !== undefined) found.token = event.token
+    if (event.event === 'embedded-engine' && event.url !== undefined && event.model !== undefined)
+      found.engine = { url: event.url, model: event.model, about: `embedded: a transformer of ${event.parameters} parameters` }
     return event.event === 'ready' ? line : null
   })
-  if (found.url === undefined || found.token === undefined) throw new Error('the node did not say where it listens')
-  return { url: found.url, token: found.token, stop: () => stop(child, interrupted) }
+  const { url, token, engine } = found
+  if (url === undefined || token === undefined || engine === undefined) throw new Error('the node did not say where it listens')
+  return { url, token, engine, stop: () => stop(child, interrupted) }
 }
 
 function run(args: readonly string[]): ChildProcess {

@@ -1,28 +1,35 @@
-// One task, several samples: pi fixes a function in scratch repositories, tests grade it, the trajectory arrives by callback.
+// One task, groups of samples: pi fixes a function in scratch repositories, tests grade it, the trajectories arrive by callback.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ensureAgent } from '../../scripts/agents.ts'
-import { type ControlEvent, openControlClient } from '../../src/cli/control-client.ts'
-import { loadQwen } from '../../src/engine/scripted/qwen.ts'
-import { openListener, type TaskResult, type Trace } from './listener.ts'
-import { startEngine, startNode } from './processes.ts'
+import { type ControlClient, openControlClient } from '../../src/cli/control-client.ts'
+import { decodeTrace, engineDecoder } from './decoded-trace.ts'
+import { type Group, groupLines, readGroup } from './group.ts'
+import { type Callback, type Listener, openListener } from './listener.ts'
+import { type DemoEngine, startNode, startScriptedEngine } from './processes.ts'
+import { showStages } from './stages.ts'
 
 const DEADLINE_MS = 110_000
+/** What the real model is asked for: enough that both rewards are likely. The script needs fewer to show both. */
+const SAMPLES = 8
+const MAX_GROUPS = 3
 const here = import.meta.dirname
-const isJson = readIsJson()
+const options = readOptions()
 /** Aborted when the user, or whoever reads the output, goes away in the middle: what was started is stopped all the same. */
 const interrupted = new AbortController()
 
-const say = (line: string): void => void (isJson ? null : process.stdout.write(`${line}\n`))
-const emit = (record: Readonly<Record<string, unknown>>): void => void (isJson ? process.stdout.write(`${JSON.stringify(record)}\n`) : null)
+const say = (line: string): void => void (options.json ? null : process.stdout.write(`${line}\n`))
+const emit = (record: Readonly<Record<string, unknown>>): void =>
+  void (options.json ? process.stdout.write(`${JSON.stringify(record)}\n`) : null)
 
-function readIsJson(): boolean {
+function readOptions() {
+  const known = { json: { type: 'boolean', default: false }, scripted: { type: 'boolean', default: false } } as const
   try {
-    return parseArgs({ options: { json: { type: 'boolean', default: false } } }).values.json
+    return parseArgs({ options: known }).values
   } catch (error) {
-    process.stderr.write(`demo: ${messageOf(error)}\nusage: npm run demo [-- --json]\n`)
+    process.stderr.write(`demo: ${messageOf(error)}\nusage: npm run demo -- [--json] [--scripted]\n`)
     process.exit(2)
   }
 }
@@ -31,7 +38,7 @@ function hearInterrupts(): void {
   const interrupt = (how: string, exitCode: number): void => {
     if (interrupted.signal.aborted) return
     process.exitCode = exitCode
-    interrupted.abort(new Error(`${how}: stopping the node and the engine`))
+    interrupted.abort(new Error(`${how}: stopping what was started`))
   }
   process.on('SIGINT', () => interrupt('interrupted', 130))
   process.on('SIGTERM', () => interrupt('terminated', 143))
@@ -46,135 +53,94 @@ async function demo(): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-demo-'))
   const closing: (() => Promise<void>)[] = []
   try {
-    const engine = await startEngine(join(here, 'script.yaml'), interrupted.signal)
-    closing.unshift(engine.stop)
-    const node = await startNode(folder, engine.url, interrupted.signal)
+    const scripted = options.scripted ? await startScriptedEngine(join(here, 'script.yaml'), interrupted.signal) : null
+    if (scripted !== null) closing.unshift(scripted.stop)
+    const node = await startNode(folder, scripted, interrupted.signal)
     closing.unshift(node.stop)
     const listener = await openListener()
     closing.unshift(listener.close)
-    say(`engine   ${engine.url} (scripted, real Qwen3 tokenizer)\nnode     ${node.url}\ntrainer  ${listener.url}\n`)
+    const { engine } = node
+    say(`engine   ${engine.url} (${engine.model}; ${engine.about})\nnode     ${node.url}\ntrainer  ${listener.url}\n`)
+    emit({ type: 'engine', kind: options.scripted ? 'scripted' : 'embedded', model: engine.model, url: engine.url })
 
     const client = openControlClient(node.url, node.token)
     const stopEvents = new AbortController()
     const events = await client.openEvents(stopEvents.signal)
-    const stages = events === null ? Promise.resolve() : showStages(events, stopEvents.signal)
+    const stages = events === null ? Promise.resolve() : showStages(events, stopEvents.signal, say)
     closing.unshift(async () => {
       stopEvents.abort()
       await stages
     })
-    const submitted = await client.post('/rollout/task/submit', readTask(listener.url))
-    if (submitted.status !== 200) throw new Error(`the task was not accepted: ${submitted.detail}`)
-    const { result, idempotencyKey } = await Promise.race([
-      listener.received,
-      rejection(AbortSignal.timeout(DEADLINE_MS), () => new Error(`no callback within ${DEADLINE_MS} ms`)),
-      rejection(interrupted.signal, () => interrupted.signal.reason),
-    ])
-    stopEvents.abort()
-    await stages
-    return await report(result, idempotencyKey)
+    return await report(await sampleGroups(client, listener), engine)
   } finally {
     for (const close of closing) await close()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function readTask(callbackUrl: string): Readonly<Record<string, unknown>> {
-  const task: Readonly<Record<string, unknown>> = JSON.parse(
+/** Until one teaches: a group whose rewards are all alike is no gradient, and another is sampled in its place. */
+async function sampleGroups(client: ControlClient, listener: Listener): Promise<readonly Group[]> {
+  const deadline = AbortSignal.timeout(DEADLINE_MS)
+  const groups: Group[] = []
+  while (groups.length < MAX_GROUPS && !groups.some(({ teaches }) => teaches)) {
+    const task = readTask(groups.length + 1, listener.url)
+    const submitted = await client.post('/rollout/task/submit', task)
+    if (submitted.status !== 200) throw new Error(`the task was not accepted: ${submitted.detail}`)
+    const callback = await Promise.race([
+      listener.received(task.task_id),
+      rejection(deadline, () => new Error(`no callback within ${DEADLINE_MS} ms`)),
+      rejection(interrupted.signal, () => interrupted.signal.reason),
+    ])
+    const group = readGroup(callback)
+    groups.push(group)
+    showGroup(group, groups.length, callback)
+  }
+  return groups
+}
+
+function readTask(group: number, callbackUrl: string): Readonly<Record<string, unknown>> & { readonly task_id: string } {
+  const task: Readonly<Record<string, unknown>> & { readonly task_id: string } = JSON.parse(
     readFileSync(join(here, 'task.json'), 'utf8').replaceAll('examples/demo/repo', join(here, 'repo')),
   )
-  return { ...task, callback_url: callbackUrl }
+  const samples = options.scripted ? {} : { num_samples: SAMPLES }
+  return { ...task, ...samples, task_id: group === 1 ? task.task_id : `${task.task_id}-${group}`, callback_url: callbackUrl }
 }
 
-/** One column per session, one line per change. */
-async function showStages(events: AsyncIterable<ControlEvent>, stopped: AbortSignal): Promise<void> {
-  const columns = new Map<string, number>()
-  const current: string[] = []
-  try {
-    for await (const { type, data } of events) {
-      if (type !== 'session.state_changed' || typeof data !== 'object' || data === null) continue
-      const { session_id: session, status } = data as { readonly session_id: string; readonly status: string } // the feed's own shape
-      const column = columns.get(session) ?? columns.size
-      columns.set(session, column)
-      current[column] = status
-      say(`  ${Array.from(current, (text) => (text ?? '').padEnd(13)).join(' ')}`)
-    }
-  } catch (error) {
-    if (!stopped.aborted) say(`  (no more stages to show: ${messageOf(error)})`)
-  }
+function showGroup(group: Group, number: number, { result, idempotencyKey }: Callback): void {
+  say(`\ncallback received: task ${result.task_id} ${result.status}, idempotency key ${idempotencyKey}\n`)
+  for (const line of groupLines(group)) say(line)
+  for (const row of group.rows) emit({ type: 'session', group: number, ...row })
+  const rewards = group.rows.map(({ reward }) => reward)
+  emit({ type: 'group', group: number, task_id: result.task_id, rewards, teaches: group.teaches })
+  if (!group.teaches) say(`\nall rewards are alike: this group teaches nothing${number < MAX_GROUPS ? ', another one is sampled\n' : ''}`)
 }
 
-async function report(task: TaskResult, idempotencyKey: string): Promise<boolean> {
-  say(`\ncallback received: task ${task.task_id} ${task.status}, idempotency key ${idempotencyKey}\n`)
-  say('  session                                        outcome     reward  calls  traces  tokens  trained')
-  const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
-  const rows = task.results.map((session) => {
-    const { traces } = session.trajectory
-    const own = session.metadata.polar_node
-    return {
-      session_id: session.session_id,
-      outcome: own?.outcome ?? session.status,
-      reward: own?.reward ?? null,
-      calls: own?.calls ?? 0,
-      traces: traces.length,
-      tokens: sum(traces.map((trace) => trace.prompt_ids.length + trace.response_ids.length)),
-      trained_tokens: sum(traces.map((trace) => sum(trace.loss_mask))),
-    }
-  })
-  for (const row of rows) {
-    emit({ type: 'session', ...row })
-    const cells = [
-      row.outcome.padEnd(11),
-      String(row.reward ?? '–').padStart(6),
-      ...[row.calls, row.traces, row.tokens, row.trained_tokens].map((n) => String(n).padStart(7)),
-    ]
-    say(`  ${row.session_id.padEnd(46)} ${cells.join('')}`)
+async function report(groups: readonly Group[], engine: DemoEngine): Promise<boolean> {
+  const solution = groups.findLast((group) => group.solution !== null)?.solution ?? null
+  if (solution !== null && !options.json) {
+    say(`\none trace, decoded: ${solution.prompt_ids.length} prompt tokens, then ⟦sampled, trained⟧ and context in turn\n`)
+    const text = await decodeTrace(solution, engineDecoder(engine.url), process.stdout.isTTY === true)
+    say(text.replace(/^/gm, '  | '))
   }
-  const solved = task.results.find((session) => session.metadata.polar_node?.reward === 1)
-  const trace = solved?.trajectory.traces[0]
-  if (trace !== undefined && !isJson) await showTrace(trace)
-
-  const rewards = rows.map((row) => row.reward)
+  const rewards = groups.flatMap(({ rows }) => rows.map(({ reward }) => reward))
+  const solved = rewards.filter((reward) => reward === 1).length
+  say(`\nsolved by ${engine.model}: ${solved} of ${rewards.length} (${Math.round((100 * solved) / rewards.length)} %)`)
   const problems = [
-    ...(task.status === 'completed' ? [] : [`the task ended ${task.status}`]),
+    ...groups.flatMap((group) => group.problems),
     ...(rewards.includes(0) && rewards.includes(1) ? [] : [`rewards 0 and 1 should both occur: ${JSON.stringify(rewards)}`]),
-    ...rows.filter((row) => row.outcome !== 'completed').map((row) => `session ${row.session_id} ended ${row.outcome}`),
-    ...rows.filter((row) => row.calls < 2 || row.trained_tokens === 0).map((row) => `session ${row.session_id} was no multi-turn rollout`),
-    ...(idempotencyKey === '' ? ['the callback had no idempotency key'] : []),
+    ...(solution === null ? ['no session was right after several turns'] : []),
   ]
   emit({
     type: 'summary',
-    task_id: task.task_id,
-    status: task.status,
-    sessions: rows.length,
-    solved: rewards.filter((reward) => reward === 1).length,
+    engine: engine.model,
+    groups: groups.length,
+    sessions: rewards.length,
+    solved,
     ok: problems.length === 0,
     problems,
   })
   for (const problem of problems) process.stderr.write(`demo: ${problem}\n`)
   return problems.length === 0
-}
-
-/** Sampled tokens stand in ⟦ ⟧ (and in colour on a terminal): those have mask 1; everything else is context. */
-async function showTrace(trace: Trace): Promise<void> {
-  const qwen = await loadQwen()
-  const isColoured = process.stdout.isTTY === true
-  const [on, off] = isColoured ? ['\x1b[1;32m⟦', '⟧\x1b[0m'] : ['⟦', '⟧']
-  say(`\none trace, decoded: ${trace.prompt_ids.length} prompt tokens, then ⟦sampled, trained⟧ and context in turn\n`)
-  let text = ''
-  for (let start = 0; start < trace.response_ids.length; ) {
-    const isTrained = trace.loss_mask[start] === 1
-    let end = start
-    while (end < trace.response_ids.length && (trace.loss_mask[end] === 1) === isTrained) end += 1
-    const span = printable(qwen.decode(trace.response_ids.slice(start, end)))
-    text += isTrained ? on + span + off : span
-    start = end
-  }
-  say(text.replace(/^/gm, '  | '))
-}
-
-/** What an agent wrote must not steer the terminal it is shown on. */
-function printable(text: string): string {
-  return text.replace(/[^\P{Cc}\n\t]/gu, '\u{fffd}')
 }
 
 function rejection(signal: AbortSignal, reason: () => unknown): Promise<never> {

@@ -17,8 +17,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 type Demo = ReturnType<typeof startDemo>
 
-function startDemo() {
-  return spawn(process.execPath, ['examples/demo/run.ts'], {
+function startDemo(options: readonly string[]) {
+  return spawn(process.execPath, ['examples/demo/run.ts', ...options], {
     cwd: root,
     env: { ...process.env, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -43,13 +43,14 @@ const isAnswering = (url: string): Promise<boolean> =>
 
 describe('a demo that is ended in the middle', () => {
   it.each([
-    ['by Ctrl-C', (demo: Demo) => demo.kill('SIGINT'), 130],
-    ['by SIGTERM', (demo: Demo) => demo.kill('SIGTERM'), 143],
-    ['by a reader that goes away', (demo: Demo) => demo.stdout.destroy(), 141],
+    ['by Ctrl-C', ['--scripted'], (demo: Demo) => demo.kill('SIGINT'), 130],
+    ['by SIGTERM', ['--scripted'], (demo: Demo) => demo.kill('SIGTERM'), 143],
+    ['by SIGTERM, with the real model,', [], (demo: Demo) => demo.kill('SIGTERM'), 143],
+    ['by a reader that goes away', ['--scripted'], (demo: Demo) => demo.stdout.destroy(), 141],
   ])(
     '%s stops its node and its engine, and leaves no folder',
-    async (_, end, expected) => {
-      const demo = startDemo()
+    async (_, options, end, expected) => {
+      const demo = startDemo(options)
       const urls = await readUntilRunning(demo)
       expect(await Promise.all(urls.map(isAnswering))).toEqual([true, true])
       end(demo)
@@ -63,6 +64,6 @@ describe('a demo that is ended in the middle', () => {
 
   it('says which options it takes', async () => {
     const { code, stderr } = await runToEnd(process.execPath, ['examples/demo/run.ts', '--jsno'])
-    expect([code, stderr]).toEqual([2, expect.stringContaining('npm run demo [-- --json]')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('npm run demo -- [--json] [--scripted]')])
   })
 })
