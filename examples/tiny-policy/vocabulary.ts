@@ -60,7 +60,8 @@ export function loadTinyVocabulary(merges: number): TinyVocabulary {
       return id
     },
     encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
-    decode: (encoded) => tokenizer.decode([...encoded], { skip_special_tokens: false }),
+    // The tokenizer refuses to decode nothing.
+    decode: (encoded) => (encoded.length === 0 ? '' : tokenizer.decode([...encoded], { skip_special_tokens: false })),
   }
 }
 
