@@ -1,5 +1,8 @@
-// `polar engine`: runs one or several scripted engines until it is told to stop.
+// `polar engine`: runs a model, or one or several scripted engines, until it is told to stop.
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { type EmbeddedEngineOptions, openEmbeddedEngine } from '../engine/embedded/engine.ts'
 import { type AnswersFrom, openAnswers, openScriptedEngine, type ScriptedEngine } from '../engine/scripted/engine.ts'
 import { FAULT_NAMES } from '../engine/scripted/faults.ts'
 import { loadScript } from '../engine/scripted/script.ts'
@@ -9,16 +12,20 @@ const number = z.coerce.number('must be a number')
 const count = number.int().min(1)
 const milliseconds = number.min(0)
 
-const optionsSchema = z.object({
-  scripted: z.literal(true, 'only --scripted engines can be run'),
-  /** YAML or JSON; without one a seeded generator answers. */
-  script: z.string().min(1).optional(),
+const listening = {
   host: z.string().min(1).default('127.0.0.1'),
   /** 0 takes a free one; further replicas take the next ports. */
   port: number.int().min(0).max(65_535).default(0),
-  replicas: count.max(64).default(1),
   shape: z.enum(['vllm', 'sglang', 'llamacpp']).default('vllm'),
   seed: number.int().default(0),
+}
+
+const scriptedSchema = z.object({
+  ...listening,
+  scripted: z.literal(true),
+  /** YAML or JSON; without one a seeded generator answers. */
+  script: z.string().min(1).optional(),
+  replicas: count.max(64).default(1),
   model: z.string().min(1).default('qwen3-scripted'),
   maxModelLen: count.default(131_072),
   ttftMs: milliseconds.default(0),
@@ -28,6 +35,19 @@ const optionsSchema = z.object({
   fault: z.array(z.string().regex(/^[a-z0-9-]+(:[1-9]\d*)?$/, 'must be <name> or <name>:<times>')).default([]),
 })
 
+const embeddedSchema = z.object({
+  ...listening,
+  modelPath: z.string().min(1).optional(),
+  model: z.string().min(1).optional(),
+  maxModelLen: count.optional(),
+  sequences: count.max(256).default(8),
+  threads: count.max(256).default(1),
+  weightVersion: z.string().min(1).optional(),
+})
+
+type ScriptedOptions = z.output<typeof scriptedSchema>
+type EmbeddedOptions = z.output<typeof embeddedSchema>
+
 export type EngineCommandIo = {
   readonly out: (line: string) => void
   readonly error: (line: string) => void
@@ -36,56 +56,100 @@ export type EngineCommandIo = {
 }
 
 /** Runs until SIGINT or SIGTERM; when it cannot start, the reason is said in the user's terms. */
-export async function runEngineCommand(options: unknown, io: EngineCommandIo = processIo): Promise<ExitCode> {
-  const parsed = optionsSchema.safeParse(options)
-  if (!parsed.success) {
-    const reasons = parsed.error.issues.map((issue) => `--${flagName(issue.path)}: ${issue.message}`)
-    io.error(`polar engine: ${reasons.join('; ')}`)
-    return EXIT.usage
-  }
-  const started = await start(parsed.data)
+export async function runEngineCommand(options: Readonly<Record<string, unknown>>, io: EngineCommandIo = processIo): Promise<ExitCode> {
+  const isScripted = options.scripted === true
+  const foreign = foreignFlags(options, isScripted)
+  const started = foreign === null ? await (isScripted ? startScripted(options) : startEmbedded(options)) : foreign
   if (!started.ok) {
     io.error(`polar engine: ${started.error}`)
     return started.exit
   }
-  const { engines } = started
-  io.out(`scripted engine (${parsed.data.shape}) serving ${parsed.data.model} at ${engines.map((engine) => engine.url).join(' ')}`)
+  io.out(started.line)
   await io.stopped()
-  await Promise.all(engines.map((engine) => engine.close()))
+  await started.close()
   return EXIT.ok
 }
 
 type Started =
-  | { readonly ok: true; readonly engines: readonly ScriptedEngine[] }
+  | { readonly ok: true; readonly line: string; readonly close: () => Promise<unknown> }
   | { readonly ok: false; readonly exit: ExitCode; readonly error: string }
 
-async function start(options: z.output<typeof optionsSchema>): Promise<Started> {
-  const unknown = options.fault.map((text) => text.split(':')[0]).find((name) => !FAULT_NAMES.some((known) => known === name))
-  if (unknown !== undefined) {
-    return { ok: false, exit: EXIT.usage, error: `--fault: there is no fault ${unknown}; there are ${FAULT_NAMES.join(', ')}` }
+const wrong = (error: string): Started => ({ ok: false, exit: EXIT.usage, error })
+
+function invalid(error: z.ZodError): Started {
+  return wrong(error.issues.map((issue) => `--${flagName(issue.path)}: ${issue.message}`).join('; '))
+}
+
+/** An option that would be passed over in silence is refused. */
+function foreignFlags(options: Readonly<Record<string, unknown>>, isScripted: boolean): Started | null {
+  const [own, other] = isScripted ? [scriptedSchema, embeddedSchema] : [embeddedSchema, scriptedSchema]
+  const foreign = Object.keys(options).filter((name) => name !== 'scripted' && !(name in own.shape) && name in other.shape)
+  if (foreign.length === 0) return null
+  const flags = foreign.map((name) => `--${flagName([name])}`).join(', ')
+  return wrong(`${flags}: ${isScripted ? 'not of a scripted engine; leave out --scripted to run a model' : 'only with --scripted'}`)
+}
+
+const builtInModel = fileURLToPath(new URL('../../assets/tiny-policy.gguf', import.meta.url))
+
+async function startEmbedded(given: Readonly<Record<string, unknown>>): Promise<Started> {
+  const parsed = embeddedSchema.safeParse(given)
+  if (!parsed.success) return invalid(parsed.error)
+  const options = parsed.data
+  const modelPath = options.modelPath ?? builtInModel
+  if (options.modelPath === undefined && !existsSync(modelPath)) {
+    return wrong(`--model-path: the built-in model ${modelPath} is not there; name a GGUF file, or give --scripted`)
   }
+  try {
+    const opened = await openEmbeddedEngine(embeddedOptions(options, modelPath))
+    if (!opened.ok) return { ok: false, exit: EXIT.failed, error: opened.error }
+    const { engine } = opened
+    const size = `${engine.parameters.toLocaleString('en')} parameters, context ${engine.contextTokens.toLocaleString('en')}`
+    return { ok: true, line: `embedded engine (${options.shape}) serving ${engine.model} (${size}) at ${engine.url}`, close: engine.close }
+  } catch (error) {
+    return { ok: false, exit: EXIT.failed, error: listenError(error, options.host, options.port) }
+  }
+}
+
+function embeddedOptions({ model, maxModelLen, weightVersion, ...options }: EmbeddedOptions, modelPath: string): EmbeddedEngineOptions {
+  return {
+    ...options,
+    modelPath,
+    ...(model === undefined ? {} : { model }),
+    ...(maxModelLen === undefined ? {} : { contextTokens: maxModelLen }),
+    ...(weightVersion === undefined ? {} : { weightVersion }),
+  }
+}
+
+async function startScripted(given: Readonly<Record<string, unknown>>): Promise<Started> {
+  const parsed = scriptedSchema.safeParse(given)
+  if (!parsed.success) return invalid(parsed.error)
+  const options = parsed.data
+  const unknown = options.fault.map((text) => text.split(':')[0]).find((name) => !FAULT_NAMES.some((known) => known === name))
+  if (unknown !== undefined) return wrong(`--fault: there is no fault ${unknown}; there are ${FAULT_NAMES.join(', ')}`)
   let from: AnswersFrom = { generator: {} }
   if (options.script !== undefined) {
     const script = await loadScript(options.script)
-    if (!script.ok) return { ...script, exit: EXIT.usage }
+    if (!script.ok) return wrong(script.error)
     from = { script: script.value }
   }
   // Replicas draw from one source, so that variants keep their proportion over all of them.
   const answers = openAnswers(from, options.seed)
   const engines: ScriptedEngine[] = []
+  const close = () => Promise.all(engines.map((engine) => engine.close()))
   for (let replica = 0; replica < options.replicas; replica += 1) {
     const port = options.port === 0 ? 0 : options.port + replica
     try {
       engines.push(await openScriptedEngine(engineOptions(options, answers, port)))
     } catch (error) {
-      await Promise.all(engines.map((engine) => engine.close()))
+      await close()
       return { ok: false, exit: EXIT.failed, error: listenError(error, options.host, port) }
     }
   }
-  return { ok: true, engines }
+  const urls = engines.map((engine) => engine.url).join(' ')
+  return { ok: true, line: `scripted engine (${options.shape}) serving ${options.model} at ${urls}`, close }
 }
 
-function engineOptions(options: z.output<typeof optionsSchema>, answers: ReturnType<typeof openAnswers>, port: number) {
+function engineOptions(options: ScriptedOptions, answers: ReturnType<typeof openAnswers>, port: number) {
   const { host, shape, seed, model, maxModelLen, ttftMs, msPerToken, concurrency } = options
   const faults = options.fault.flatMap((text) => {
     const [name, times] = text.split(':')

@@ -243,7 +243,7 @@ async function listenAfterFreePort(): Promise<{ readonly server: Server; readonl
 }
 
 describe('polar engine', () => {
-  const run = async (options: object, use: (url: string) => Promise<void> = async () => {}) => {
+  const run = async (options: Readonly<Record<string, unknown>>, use: (url: string) => Promise<void> = async () => {}) => {
     const lines: string[] = []
     const errors: string[] = []
     const code = await runEngineCommand(options, {
@@ -284,7 +284,15 @@ describe('polar engine', () => {
   })
 
   it.each([
-    ['no engine of that kind', {}, /--scripted: only --scripted engines can be run/, 2],
+    ['options of a script without one', { script: 'a.yaml', ttftMs: '1' }, /--script, --ttft-ms: only with --scripted/, 2],
+    [
+      'options of a model for a script',
+      { scripted: true, modelPath: 'a.gguf', threads: '2' },
+      /--model-path, --threads: not of a scripted engine/,
+      2,
+    ],
+    ['a model that is not there', { modelPath: '/nowhere.gguf' }, /there is no file \/nowhere\.gguf/, 1],
+    ['a model option out of range', { modelPath: '/nowhere.gguf', sequences: '0' }, /--sequences: /, 2],
     ['a port that is no number', { scripted: true, port: 'x' }, /--port: /, 2],
     ['an option out of range', { scripted: true, maxModelLen: '0' }, /--max-model-len: /, 2],
     ['a script that is not there', { scripted: true, script: '/nowhere.yaml' }, /cannot read script \/nowhere\.yaml/, 2],

@@ -9,9 +9,9 @@ export type AnswerContent = {
   readonly toolCalls: readonly { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> }[]
 }
 
-const THINK_OPEN = '<think>'
-const THINK_CLOSE = '</think>'
-const CALL_OPEN = '<tool_call>'
+export const THINK_OPEN = '<think>'
+export const THINK_CLOSE = '</think>'
+export const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
 /**

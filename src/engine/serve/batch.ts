@@ -4,7 +4,7 @@
 export type PauseMode = 'abort' | 'wait' | 'keep'
 
 /** A generation as the batch holds it. */
-type Held = {
+export type Held = {
   freeze(): void
   thaw(): void
   /** Ends it with what it has. */

@@ -1,7 +1,7 @@
 // What the engine's HTTP side asks of a model's language: text to ids and back, and the prompt that its chat template writes.
 import type { ChatMessage, ChatTool } from '../wire/chat-request.ts'
 
-type ChatPrompt = {
+export type ChatPrompt = {
   /** Content must be text: see `unsupportedPart`. */
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly ChatTool[]

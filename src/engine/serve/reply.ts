@@ -20,9 +20,9 @@ export function beginEvents(response: ServerResponse): void {
   response.flushHeaders()
 }
 
-/** Writes one event, and waits where the client reads more slowly than it is written; not once the signal is aborted. */
-export async function sendEvent(response: ServerResponse, json: string, signal: AbortSignal): Promise<void> {
-  if (response.write(`data: ${json}\n\n`)) return
+/** Writes events at once, and waits where the client reads more slowly than they are written; not once the signal is aborted. */
+export async function sendEvents(response: ServerResponse, jsons: readonly string[], signal: AbortSignal): Promise<void> {
+  if (jsons.length === 0 || response.write(jsons.map((json) => `data: ${json}\n\n`).join(''))) return
   await new Promise<void>((resolve) => {
     const finish = () => {
       response.off('drain', finish)

@@ -73,17 +73,20 @@ function argumentsText(value: unknown): string {
   return json.startsWith('"') ? JSON.parse(json) : json
 }
 
-/** Tools as JSON text, in the key order of vLLM's request model and with its nulls. */
+/** Tools in the key order of vLLM's request model and with its nulls. */
+export function toolObjects(tools: readonly ChatTool[]): readonly object[] {
+  return tools.map(({ type, function: { name, description, parameters, strict } }) => ({
+    type,
+    function: {
+      name,
+      description: description ?? null,
+      parameters: parameters ?? null,
+      ...(strict === null || strict === undefined ? {} : { strict }),
+    },
+  }))
+}
+
+/** The same as JSON text. */
 export function templateTools(tools: readonly ChatTool[]): readonly string[] {
-  return tools.map(({ type, function: { name, description, parameters, strict } }) =>
-    pythonJsonOf({
-      type,
-      function: {
-        name,
-        description: description ?? null,
-        parameters: parameters ?? null,
-        ...(strict === null || strict === undefined ? {} : { strict }),
-      },
-    }),
-  )
+  return toolObjects(tools).map(pythonJsonOf)
 }
