@@ -41,7 +41,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   threads: ['*'],
   topology: ['*'],
   main: ['*'],
-  cli: ['config', 'contract', 'engine', 'main'],
+  doctor: ['config', 'contract', 'harness', 'kernel', 'main', 'trajectory'],
+  cli: ['config', 'contract', 'doctor', 'engine', 'harness', 'main'],
   index: ['config', 'contract', 'evaluators', 'harness', 'kernel', 'main', 'runtime', 'trajectory'],
 }
 

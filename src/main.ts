@@ -118,7 +118,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
   const embedded = config.embedded === null ? null : await startEmbedded(config.embedded, scheduler, logged)
   if (embedded?.ok === false) return embedded
   const engine = embedded?.engine
-  const setup = nodeSetup(config, { packages: join(HOME, 'agents'), cache: join(HOME, '.cache', 'agents') }, embedded?.replica ?? null)
+  const setup = nodeSetup(config, AGENT_FOLDERS, embedded?.replica ?? null)
   const outside: InlineOutside = {
     scheduler,
     random,
@@ -188,9 +188,7 @@ async function startEmbedded(config: EmbeddedConfig, scheduler: Scheduler, log: 
   const modelPath = config.modelPath ?? TINY_POLICY
   const opened = await openEngine({ modelPath, servedAs, sequences, threads, maxModelLen }, { scheduler, log })
   if (!opened.ok) {
-    const remedy = config.isAskedFor
-      ? 'mend what polar_node.embedded says, or name an inference server instead'
-      : 'name an inference server for it'
+    const remedy = config.isAskedFor ? 'mend polar_node.embedded, or name an inference server' : 'name an inference server'
     return { ok: false, problem: `the embedded engine does not start: ${opened.error}; ${remedy} (${WAYS_TO_NAME_SERVERS})` }
   }
   const { engine } = opened

@@ -1,6 +1,7 @@
 // The `polar` command line: which command takes which options. A command's code is loaded when it runs.
 import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import type { DriftOptions } from './doctor.ts'
 import type { AddOptions, EnginesOptions } from './engines.ts'
 import { EXIT } from './exit.ts'
 import type { ServeOptions } from './serve.ts'
@@ -31,7 +32,7 @@ program
   .command('serve')
   .description('run the node: control API, gateways, proxy pool')
   .option('-c, --config <file>', 'polar.yaml; without it every default applies')
-  .option('--engine-url <url>', 'inference engine for gateways that name none')
+  .option('--engine-url <url>', 'inference server for gateways that name none; where none is named at all, the embedded engine serves')
   .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(ENGINES))
   .option('--json', 'one JSON line per event')
   .action(async (options: ServeOptions) => {
@@ -122,6 +123,24 @@ program
   .action(async (options: Readonly<Record<string, unknown>>) => {
     const { runEngineCommand } = await import('./engine.ts')
     process.exitCode = await runEngineCommand(options)
+  })
+
+const doctor = program.command('doctor').description('find out before a run whether it will give what it should')
+
+doctor
+  .command('drift')
+  .description('run a few tasks: do the token chains stay whole, and which setting mends what breaks them')
+  .option('-c, --config <file>', 'polar.yaml with the engines and model profiles; its data folder and ports are left alone')
+  .option('--engine-url <url>', 'inference engine, where the configuration names none')
+  .addOption(new Option('--engine <kind>', 'what that engine is (default sglang)').choices(ENGINES))
+  .option('--harness <names>', 'comma-separated; default: those of the tasks, or all that are installed')
+  .option('--model <name>', 'model to ask the engine for, and the name that agents ask by')
+  .option('--tasks <file>', 'a TaskRequest or a list of them, JSON or YAML; default: three small tasks')
+  .option('--samples <n>', 'sessions of each task for each harness (default 1)', wholeNumber, 1)
+  .option('--json', 'the report as one JSON object')
+  .action(async (options: DriftOptions) => {
+    const { runDrift } = await import('./doctor.ts')
+    process.exitCode = await runDrift(options)
   })
 
 await program.parseAsync()

@@ -70,7 +70,9 @@ function junctionDrift(
   if (earlier === undefined || later === undefined) return null
   if (junction === null) {
     if (earlier.record.finishReason !== 'length') return null
-    return { class: 'D7', index: null, reason: 'the turn before was cut by its token limit', window: null }
+    // Nothing differs: the window shows what the template put behind the cut.
+    const window = windowAt(earlier, later, earlier.promptIds.length + earlier.sampledIds.length)
+    return { class: 'D7', index: null, reason: 'the turn before was cut by its token limit', window }
   }
   const start = earlier.promptIds.length
   const kept = commonPrefix(

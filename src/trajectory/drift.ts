@@ -10,10 +10,10 @@ export type DriftClass = 'D1' | 'D2' | 'D4' | 'D5' | 'D7' | 'D8' | 'D9' | 'D11' 
 
 export type Drift = {
   readonly class: DriftClass
-  /** First differing index, in the later call's prompt; null where no two sequences are compared. */
+  /** First differing index, in the later call's prompt; null where no two sequences differ, or none are compared. */
   readonly index: number | null
   readonly reason: string
-  /** Ids around `index`: the common ones before it, then what the earlier call has and what this prompt has. */
+  /** Ids around `index`, or around the end of a turn that was cut: the common ones before it, then what the earlier call has and what this prompt has. */
   readonly window: {
     readonly start: number
     readonly common: readonly number[]

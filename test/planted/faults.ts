@@ -1,6 +1,7 @@
 // The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
+import { DOCTOR_FAULTS } from './faults/doctor.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
@@ -24,6 +25,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
+  ...DOCTOR_FAULTS,
   ...FUZZ_FAULTS,
   ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
