@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 export const AGENTS = ['pi', 'claude_code'] as const
 export type AgentName = (typeof AGENTS)[number]
 
-type Task = Readonly<Record<string, unknown>> & {
+export type Task = Readonly<Record<string, unknown>> & {
   readonly instruction: string
   readonly agent: Readonly<Record<string, unknown>> & { readonly settings: Readonly<Record<string, unknown>> }
 }

@@ -6,7 +6,7 @@ export type Sequence = {
   readonly weights: readonly number[]
 }
 
-/** A part of a conversation's text, all of it sampled or none. */
+/** A part of a conversation's text: all of it sampled, or none. */
 export type Span = { readonly text: string; readonly weight: number }
 
 /**

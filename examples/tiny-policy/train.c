@@ -530,7 +530,7 @@ int main(int argument_count, char **arguments) {
       for (long p = 0; p < parameter_count; p++) work[0].gradients[p] += work[i].gradients[p];
     }
     update(work[0].gradients, step, steps, rate);
-    printf("%d %.6f %.0f\n", step, loss, tokens / (seconds() - start));
+    printf("%d %.9g %.0f\n", step, loss, tokens / (seconds() - start));
     fflush(stdout);
   }
   msync(model, size, MS_SYNC);

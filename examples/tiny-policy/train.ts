@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { type GgufFile, readGguf } from './gguf.ts'
@@ -31,22 +31,22 @@ const LAYER_TENSORS = [
   ...['ffn_norm', 'ffn_gate', 'ffn_up', 'ffn_down'],
 ]
 
-/** Rejects when there is no compiler, or the file is not a Qwen3 of F32 tensors. Until it resolves the file changes step by step. */
-export async function train(training: Training, report: (progress: Progress) => void): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'polar-train-'))
-  try {
-    const program = join(folder, 'train')
-    const compiled = spawnSync('gcc', [...FLAGS, '-o', program, SOURCE, '-lm'], { encoding: 'utf8' })
-    if (compiled.error !== undefined) throw new Error(`the trainer needs gcc: ${compiled.error.message}`)
-    if (compiled.status !== 0) throw new Error(`gcc could not compile ${SOURCE}:\n${compiled.stderr}`)
-    const read = readGguf(readFileSync(training.model))
-    if (!read.ok) throw new Error(`${training.model} is no model: ${read.error}`)
-    const layout = join(folder, 'layout.txt')
-    writeFileSync(layout, layoutOf(read.file))
-    await run(program, layout, training, report)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+/** Compiles the trainer into this folder; throws what the compiler has against it. */
+export function buildTrainer(folder: string): string {
+  const program = join(folder, 'train')
+  const compiled = spawnSync('gcc', [...FLAGS, '-o', program, SOURCE, '-lm'], { encoding: 'utf8' })
+  if (compiled.error !== undefined) throw new Error(`the trainer needs gcc: ${compiled.error.message}`)
+  if (compiled.status !== 0) throw new Error(`gcc could not compile ${SOURCE}:\n${compiled.stderr}`)
+  return program
+}
+
+/** Rejects when the file is not a Qwen3 of F32 tensors. Until it resolves the file changes step by step. */
+export async function train(program: string, training: Training, report: (progress: Progress) => void): Promise<void> {
+  const read = readGguf(readFileSync(training.model))
+  if (!read.ok) throw new Error(`${training.model} is no model: ${read.error}`)
+  const layout = `${program}-layout-${basename(training.model)}.txt`
+  writeFileSync(layout, layoutOf(read.file))
+  await run(program, layout, training, report)
 }
 
 async function run(program: string, layout: string, training: Training, report: (progress: Progress) => void): Promise<void> {
@@ -113,12 +113,17 @@ if (import.meta.main) {
   }
   const [steps, batch, rate, seed, threads] = [values.steps, values.batch, values.rate, values.seed, values.threads].map(Number)
   if (!steps || !batch || !rate || seed === undefined || !threads) throw new Error('the options must be numbers above 0')
-  let [sum, since] = [0, 0]
-  await train({ model, sequences, steps, batch, rate, seed, threads }, ({ step, loss, tokensPerSecond }) => {
-    sum += loss
-    since += 1
-    if (step % 10 !== 0 && step !== 1 && step !== steps) return
-    process.stdout.write(`step ${step}: loss ${(sum / since).toFixed(4)}, ${Math.round(tokensPerSecond)} tokens/s\n`)
-    sum = since = 0
-  })
+  const folder = mkdtempSync(join(tmpdir(), 'polar-train-'))
+  try {
+    let [sum, since] = [0, 0]
+    await train(buildTrainer(folder), { model, sequences, steps, batch, rate, seed, threads }, ({ step, loss, tokensPerSecond }) => {
+      sum += loss
+      since += 1
+      if (step % 10 !== 0 && step !== 1 && step !== steps) return
+      process.stdout.write(`step ${step}: loss ${(sum / since).toFixed(4)}, ${Math.round(tokensPerSecond)} tokens/s\n`)
+      sum = since = 0
+    })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }

@@ -1,21 +1,24 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { packSequences, type Sequence } from '../../examples/tiny-policy/corpus.ts'
 import { type GgufFile, readGguf } from '../../examples/tiny-policy/gguf.ts'
 import { makeModel } from '../../examples/tiny-policy/make.ts'
-import { train } from '../../examples/tiny-policy/train.ts'
+import { buildTrainer, train } from '../../examples/tiny-policy/train.ts'
 import { loadTinyVocabulary } from '../../examples/tiny-policy/vocabulary.ts'
 
 const SHAPE = { merges: 300, width: 32, layers: 2, heads: 4, keyHeads: 2, headWidth: 8, feedForward: 48 }
+const RANDOM = makeModel({ ...SHAPE, seed: 7 })
 const { encode, tokens } = loadTinyVocabulary(SHAPE.merges)
 
 let folder = ''
-beforeEach(() => {
+let program = ''
+beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'polar-training-test-'))
+  program = buildTrainer(folder)
 })
-afterEach(() => rmSync(folder, { recursive: true, force: true }))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const texts = ['one two three four', 'four three two one', 'a b c d e f g'].map((text) =>
   encode(`<|im_start|>user\n${text}<|im_end|>\n`.repeat(4)),
@@ -23,16 +26,17 @@ const texts = ['one two three four', 'four three two one', 'a b c d e f g'].map(
 const weighted = (weight: (index: number) => number): readonly Sequence[] =>
   texts.map((ids) => ({ ids, weights: ids.map((_, index) => weight(index)) }))
 
+type Options = { readonly threads?: number; readonly model?: Uint8Array }
+
 /** The losses of the steps, and the file as it was and is. */
-async function trainOn(sequences: readonly Sequence[], steps: number, options: { readonly threads?: number; readonly seed?: number } = {}) {
+async function trainOn(sequences: readonly Sequence[], steps: number, options: Options = {}) {
   const model = join(folder, 'model.gguf')
   const data = join(folder, 'data.bin')
-  const before = makeModel({ ...SHAPE, seed: 7 })
+  const { threads = 1, model: before = RANDOM } = options
   writeFileSync(model, before)
   writeFileSync(data, packSequences(sequences))
   const losses: number[] = []
-  const { threads = 1, seed = 1 } = options
-  await train({ model, sequences: data, steps, batch: 3, rate: 0.01, seed, threads }, ({ loss }) => losses.push(loss))
+  await train(program, { model, sequences: data, steps, batch: 3, rate: 0.01, seed: 1, threads }, ({ loss }) => losses.push(loss))
   return { losses, before: parsed(before), after: parsed(readFileSync(model)) }
 }
 
@@ -73,6 +77,28 @@ describe('a tiny random model', () => {
     ]
     for (const [step, loss] of one.losses.entries()) expect(two.losses[step]).toBeCloseTo(loss, 3)
   })
+
+  it('goes down the slope of its loss, in every tensor', async () => {
+    const sequences = weighted((index) => (index % 3 === 0 ? 0 : 1))
+    const { before, after } = await trainOn(sequences, 1)
+    const lossWith = async (byteOffset: number, change: number): Promise<number> => {
+      const model = Uint8Array.from(RANDOM)
+      const view = new DataView(model.buffer)
+      view.setFloat32(byteOffset, view.getFloat32(byteOffset, true) + change, true)
+      return (await trainOn(sequences, 1, { model })).losses[0]!
+    }
+    for (const [index, { name, data, byteOffset }] of before.tensors.entries()) {
+      // The first step of Adam is as long for every weight, and against its slope.
+      const slopes: number[] = []
+      for (const at of [0.31, 0.73].map((share) => Math.floor(share * data.length))) {
+        const slope = (await lossWith(byteOffset + 4 * at, 0.05)) - (await lossWith(byteOffset + 4 * at, -0.05))
+        if (Math.abs(slope) < 2e-5) continue
+        slopes.push(slope)
+        expect(Math.sign(after.tensors[index]!.data[at]! - data[at]!), `${name}[${at}], whose slope is ${slope}`).toBe(-Math.sign(slope))
+      }
+      expect(slopes, name).not.toEqual([])
+    }
+  }, 60_000)
 
   it('is judged by its weighted tokens alone', async () => {
     // Everything but the last token of each text: what is not weighted is not learned.
@@ -119,8 +145,8 @@ describe('a tiny random model', () => {
   it('is refused when it is no model', async () => {
     const path = join(folder, 'no.gguf')
     writeFileSync(path, 'no model')
-    await expect(train({ model: path, sequences: path, steps: 1, batch: 1, rate: 0.1, seed: 1, threads: 1 }, () => {})).rejects.toThrow(
-      'it does not begin with GGUF',
-    )
+    await expect(
+      train(program, { model: path, sequences: path, steps: 1, batch: 1, rate: 0.1, seed: 1, threads: 1 }, () => {}),
+    ).rejects.toThrow('it does not begin with GGUF')
   })
 })
