@@ -9,7 +9,7 @@ import { type DriftReport, exampleWindows, type HarnessRun, reportDrift } from '
 import type { DriftWindow } from '../doctor/drift-results.ts'
 import { awaitEngines, runTasks } from '../doctor/drift-run.ts'
 import { OWN_TASKS, readTasks } from '../doctor/drift-tasks.ts'
-import { describeDrift } from '../doctor/drift-text.ts'
+import { describeDrift, plain } from '../doctor/drift-text.ts'
 import { readEngine } from '../doctor/engine-facts.ts'
 import { chooseHarnesses, type Look } from '../doctor/harness-choice.ts'
 import { openTemporaryNode } from '../doctor/temporary-node.ts'
@@ -106,17 +106,17 @@ async function examine({ config, looks }: Plan, options: DriftOptions, signal: A
   const model = options.model ?? null
   say('starting a node of its own')
   const opened = await openTemporaryNode(config, model)
-  if (!opened.ok) return { ok: false, code: EXIT.failed, problem: opened.problem }
+  if (!opened.ok) return { ok: false, code: EXIT.unreachable, problem: opened.problem }
   const { node } = opened
   try {
-    const broken = node.failed.then((problem) => ({ ok: false, problem }) as const)
+    const broken = node.failed.then((problem) => ({ ok: false, isRefusal: false, problem }) as const)
     const control = openControlClient(node.controlUrl, node.token)
     const ready = await Promise.race([awaitEngines(control, signal), broken])
-    if (!ready.ok) return { ok: false, code: EXIT.unreachable, problem: ready.problem }
+    if (!ready.ok) return { ok: false, code: EXIT.unreachable, problem: plain(ready.problem) }
     const engine = await readEngine(ready.replica, config, model, node.embeddedUrl)
     const plan = { looks, model, samples: options.samples }
     const ran = await Promise.race([runTasks(control, plan, say, signal), broken])
-    if (!ran.ok) return { ok: false, code: EXIT.failed, problem: ran.problem }
+    if (!ran.ok) return { ok: false, code: ran.isRefusal ? EXIT.usage : EXIT.unreachable, problem: plain(ran.problem) }
     const { texts, notes } = await readTexts(ran.runs, openDetokenizer(engine.kind, engine.url, engine.model))
     return { ok: true, value: reportDrift(engine, ran.runs, texts, notes) }
   } finally {

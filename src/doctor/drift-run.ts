@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { HarnessRun } from './drift-report.ts'
 import { readSessions, taskResultsSchema } from './drift-results.ts'
 import { type DriftTask, requestFor } from './drift-tasks.ts'
+import { plain } from './drift-text.ts'
 import type { Look } from './harness-choice.ts'
 
 /** The node's control API, as far as it is needed here. */
@@ -80,7 +81,10 @@ export type DriftPlan = {
 }
 
 type Submitted = { readonly harness: string; readonly task: DriftTask; readonly id: string }
-export type Ran = { readonly ok: true; readonly runs: readonly HarnessRun[] } | { readonly ok: false; readonly problem: string }
+export type Ran =
+  | { readonly ok: true; readonly runs: readonly HarnessRun[] }
+  /** `isRefusal`: the node understood a task and will not have it. */
+  | { readonly ok: false; readonly isRefusal: boolean; readonly problem: string }
 
 /** `progress` hears a line for every session that ends. Rejects when `signal` aborts; the sessions are then the node's to end. */
 export async function runTasks(
@@ -94,7 +98,8 @@ export async function runTasks(
     for (const task of tasks) {
       const request = requestFor(task, harness, model, samples)
       const reply = await control.post('/rollout/task/submit', request)
-      if (reply.status !== 200) return { ok: false, problem: `task ${task.name} for ${harness} was not accepted: ${reply.detail}` }
+      if (reply.status !== 200)
+        return { ok: false, isRefusal: reply.status === 422, problem: `task ${task.name} for ${harness} was not accepted: ${reply.detail}` }
       submitted.push({ harness, task, id: String(request.task_id) })
     }
   }
@@ -109,7 +114,7 @@ export async function runTasks(
       for (const { session_id, outcome, error } of sessions) {
         if (outcome === null || told.has(session_id)) continue
         told.add(session_id)
-        progress(`${told.size}/${total}  ${of?.harness} ${of?.task.name}: ${outcome}${error === null ? '' : ` (${error})`}`)
+        progress(`${told.size}/${total}  ${of?.harness} ${of?.task.name}: ${outcome}${error === null ? '' : ` (${plain(error)})`}`)
       }
     }
     if (states.every(({ hasEnded }) => hasEnded)) break
@@ -126,6 +131,7 @@ async function collect(control: Control, looks: readonly Look[], submitted: read
     if (!parsed.success)
       return {
         ok: false,
+        isRefusal: false,
         problem: `the result of task ${task.name} for ${harness} cannot be read: ${reply.detail || parsed.error.message}`,
       }
     sessions.get(harness)?.push(...readSessions(task.name, parsed.data))

@@ -112,8 +112,8 @@ export function quoted(text: string): string {
   return escaped(JSON.stringify(text))
 }
 
-/** The same without quotes, for words of ours that may hold an agent's. */
-function plain(text: string): string {
+/** The same without quotes, on one line, for words of ours that may hold an agent's or an engine's. */
+export function plain(text: string): string {
   return escaped(text.replaceAll(/\s+/g, ' ').trim())
 }
 

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config.ts'
 import { agentSpecSchema } from '../../src/contract/task.ts'
@@ -122,10 +120,4 @@ describe('what is prescribed', () => {
       expect([driftClass, remedies.length > 0]).toEqual([driftClass, driftClass !== 'unclassified'])
     }
   })
-})
-
-it('is told in the documentation, class by class and setting by setting', () => {
-  const documented = readFileSync(join(import.meta.dirname, '../../docs/drift.md'), 'utf8')
-  for (const driftClass of CLASSES) expect(documented).toContain(`\`${driftClass}\``)
-  for (const [, { key }] of NAMED) if (key !== null) expect(documented).toContain(`\`${key}\``)
 })
