@@ -9,6 +9,8 @@ export type WeightsResult = { readonly ok: true; readonly weights: LoadedWeights
 export const STEP_TOKENS = 256
 
 const LOG_DELAY_MS = 20
+const HEADER_FAULT = 'gguf_init_from_reader: '
+const LOAD_FAULT = 'llama_model_load: error loading model: '
 
 type Runtime = { readonly llama: Llama; readonly log: string[] }
 
@@ -25,7 +27,7 @@ export function loadWeights(file: ModelFile, contextTokens: number): Promise<Wei
 
 async function loadAlone(file: ModelFile, contextTokens: number): Promise<WeightsResult> {
   loading ??= startRuntime()
-  const runtime = await loading.catch((error: unknown) => String(error))
+  const runtime = await loading.catch(messageOf)
   if (typeof runtime === 'string') {
     loading = undefined
     return { ok: false, error: `this model runs through node-llama-cpp, which cannot be loaded here; ${installing()} (${runtime})` }
@@ -36,7 +38,7 @@ async function loadAlone(file: ModelFile, contextTokens: number): Promise<Weight
   } catch (error) {
     // What it logs arrives on a later turn of the event loop than its failure.
     await new Promise((resolve) => setTimeout(resolve, LOG_DELAY_MS))
-    return { ok: false, error: `${file.path} cannot be loaded: ${reasonIn(runtime.log) ?? String(error)}` }
+    return { ok: false, error: `${file.path} cannot be loaded: ${reasonIn(runtime.log) ?? messageOf(error)}` }
   }
 }
 
@@ -83,14 +85,18 @@ async function readWeights(llama: Llama, file: ModelFile, contextTokens: number)
   }
 }
 
-/** llama.cpp's own words; the last lines only say that it failed. */
+/** llama.cpp's own words: what is wrong with the header comes first, and is not told again. */
 function reasonIn(log: readonly string[]): string | null {
-  const line = log.findLast((each) => each.includes('error loading model: '))
-  return line?.replace(/^.*error loading model: /, '') ?? null
+  const line = log.find((each) => each.startsWith(HEADER_FAULT)) ?? log.findLast((each) => each.includes(LOAD_FAULT))
+  return line?.replace(HEADER_FAULT, '').replace(LOAD_FAULT, '') ?? null
 }
 
 /** Settles what goes on with these weights, then lets them go. */
 export async function closeWeights({ model, context }: LoadedWeights): Promise<void> {
   await context.dispose()
   await model.dispose()
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

@@ -7,6 +7,7 @@ import { type Bench, generateTokens, toToken } from './llama-generation.ts'
 import { chooseContext } from './llama-memory.ts'
 import { Rounds } from './llama-rounds.ts'
 import { closeWeights, type LoadedWeights, loadWeights, STEP_TOKENS } from './llama-runtime.ts'
+import { whyNoGenerator } from './llama-shape.ts'
 import { type Stoppable, startStoppable } from './llama-stoppable.ts'
 import type { GenerationEvent, LoadedModel, LoadResult, ModelFacts, ModelFile, Vocabulary } from './model.ts'
 import { Distribution } from './sampler.ts'
@@ -20,8 +21,8 @@ export async function openModel(file: ModelFile): Promise<LoadResult> {
   const read = await readGgufHeader(file.path)
   if (!read.ok) return read
   const { header } = read
-  const unfit = whyNoGenerator(file, header)
-  if (unfit !== null) return { ok: false, error: unfit }
+  const unfit = whyNoGenerator(header)
+  if (unfit !== null) return { ok: false, error: `${file.path} ${unfit}` }
   const context = chooseContext(file, header, process.availableMemory())
   if (!context.ok) return context
   const loaded = await loadWeights(file, context.contextTokens)
@@ -42,17 +43,6 @@ export async function openModel(file: ModelFile): Promise<LoadResult> {
     chatTemplate: typeof template === 'string' ? template : null,
   }
   return { ok: true, model: serve(weights, facts, vocabulary) }
-}
-
-/** What keeps a sound file from being a model that writes; null where nothing does. */
-function whyNoGenerator(file: ModelFile, header: GgufHeader): string | null {
-  const architecture = header.values.get('general.architecture')
-  if (typeof architecture !== 'string') return `${file.path} does not say which architecture it has`
-  if (header.tensors === 0) return `${file.path} holds a vocabulary without weights`
-  if (header.values.get(`${architecture}.attention.causal`) === false || header.values.has(`${architecture}.pooling_type`)) {
-    return `${file.path} is a model that embeds texts (${architecture}), and writes none`
-  }
-  return null
 }
 
 function vocabularyOf(model: LlamaModel, header: GgufHeader): Vocabulary | null {
