@@ -1,0 +1,128 @@
+// New weights while a session runs: each token is known by the weights it was drawn from, and what a pause cut off is never trained.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { readGguf, writeGguf } from '../../examples/tiny-policy/gguf.ts'
+import { openScorer, type Scorer, TOLERANCE } from '../lib/scorer.ts'
+import { readWeights } from '../lib/scorer-weights.ts'
+import { checkAgainstWire, deltasAt, expectCompleted } from '../tokens/rescoring.ts'
+import { program } from '../tokens/sources.ts'
+import { MODEL_FILE, openRealEngine, openStand, type Rollout, type Stand, TASK_MS } from '../tokens/stand.ts'
+
+const VERSIONS = ['step-1', 'step-2', 'step-3'] as const
+const [FIRST, SECOND, THIRD] = VERSIONS
+/** Between two turns the weights change while nothing is sampled; in a later one a generation is cut off. */
+const [QUIET_TURN, CUT_TURN] = [3, 5]
+const VERSION_OF_TURN = [FIRST, FIRST, SECOND, SECOND, THIRD, THIRD]
+const [TEMPERATURE, MAX_TOKENS] = [0.8, 60]
+/** Tokens of another generation that runs beside the one to be cut off: by then that one has some, too. */
+const BESIDE_TOKENS = 4
+
+/** Weights as a step of training would leave them: all a little different. */
+function trained(bytes: Uint8Array, step: number): Uint8Array {
+  const read = readGguf(bytes)
+  if (!read.ok) throw new Error(read.error)
+  const tensors = read.file.tensors.map((tensor) => ({
+    ...tensor,
+    data: tensor.data.map((weight, at) => weight * (1 + 0.05 * Math.sin(at * step))),
+  }))
+  return writeGguf({ metadata: read.file.metadata, tensors })
+}
+
+describe('weights that change while a session runs', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'polar-weights-'))
+  const files = new Map<string, string>(VERSIONS.map((version) => [version, join(folder, `${version}.gguf`)]))
+  let stand: Stand
+  let rollout: Rollout
+
+  beforeAll(async () => {
+    for (const [step, file] of [...files.values()].entries()) writeFileSync(file, trained(readFileSync(MODEL_FILE), step))
+    const engine = await openRealEngine('sglang', { modelPath: files.get(FIRST) ?? '', weightVersion: FIRST })
+    stand = await openStand('sglang', engine)
+    const turns = VERSION_OF_TURN.length
+    const met = new Set<number>()
+    let updating: Promise<void> = Promise.resolve()
+    stand.relay.onRequest(async ({ messages }) => {
+      const turn = messages.length / 2
+      if (met.has(turn)) return null
+      met.add(turn)
+      if (turn === QUIET_TURN) await update(engine.url, SECOND)
+      if (turn !== CUT_TURN) return null
+      updating = cutOff(engine.url)
+      // It ends with the pause, not before.
+      return { ignore_eos: true, max_tokens: 4_000 }
+    })
+    rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', turns, TEMPERATURE, MAX_TOKENS) })
+    await updating
+  }, 2 * TASK_MS)
+  afterAll(async () => {
+    await stand.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  async function update(engineUrl: string, version: string): Promise<void> {
+    await post(engineUrl, '/pause_generation', { mode: 'abort' })
+    await post(engineUrl, '/update_weights_from_disk', { model_path: files.get(version), weight_version: version })
+    await post(engineUrl, '/continue_generation', {})
+  }
+
+  /** Once the engine has drawn something of the generation that it is about to get. */
+  async function cutOff(engineUrl: string): Promise<void> {
+    await vi.waitUntil(async () => /num_running_reqs\S* [1-9]/.test(await (await fetch(`${engineUrl}/metrics`)).text()), {
+      timeout: 10_000,
+      interval: 2,
+    })
+    const beside = { messages: [{ role: 'user', content: 'Talk.' }], stream: true, ignore_eos: true, max_tokens: 4_000 }
+    const { body } = await post(engineUrl, '/v1/chat/completions', beside)
+    let events = 0
+    for await (const piece of body ?? []) {
+      events += Buffer.from(piece).toString().split('data: ').length - 1
+      if (events > BESIDE_TOKENS) break
+    }
+    await update(engineUrl, THIRD)
+  }
+
+  it('give the client one good answer in every turn, also in the one whose generation was cut off', () => {
+    expectCompleted(rollout.sessions)
+    const records = rollout.sessions.flatMap((session) => session.records)
+    expect(records.map(({ status, weightVersion }) => [status, weightVersion])).toEqual(VERSION_OF_TURN.map((version) => ['ok', version]))
+    const aborted = records.map(({ diagnostics }) => diagnostics.some(({ code }) => code === 'generation-aborted'))
+    expect(aborted).toEqual(VERSION_OF_TURN.map((_, at) => at + 1 === CUT_TURN))
+  })
+
+  it('leave nothing of the generation that was cut off in what is trained', () => {
+    const cut = rollout.wire.filter(({ finishReason }) => finishReason === 'abort')
+    expect(cut.map(({ weightVersion }) => weightVersion)).toEqual([SECOND])
+    expect(cut[0]?.sampledIds.length).toBeGreaterThan(0)
+    const whole = rollout.wire.filter((generation) => !cut.includes(generation))
+    expect(whole).toHaveLength(VERSION_OF_TURN.length)
+    checkAgainstWire({ ...rollout, wire: whole })
+  })
+
+  it('are told of every token, and only those give it the logprob it has', () => {
+    const scorers = new Map<string, Scorer>([...files].map(([version, file]) => [version, openScorer(readWeights(file))]))
+    const told = new Set<string>()
+    for (const trace of rollout.sessions.flatMap(({ traces }) => traces)) {
+      for (const { start, end, version } of trace.metadata.weight_versions) {
+        const places = trace.loss_mask.flatMap((bit, at) => (bit === 1 && at >= start && at < end ? [at] : []))
+        expect(places.length).toBeGreaterThan(0)
+        told.add(version ?? 'none')
+        for (const [weights, scorer] of scorers) {
+          const worst = Math.max(...deltasAt(trace, places, scorer, TEMPERATURE).map(Math.abs))
+          if (weights === version) expect(worst).toBeLessThanOrEqual(TOLERANCE)
+          else expect(worst).toBeGreaterThan(10 * TOLERANCE)
+        }
+      }
+    }
+    expect(told).toEqual(new Set(VERSIONS))
+    expect(rollout.sessions.some(({ traces }) => traces.some(({ metadata }) => metadata.weight_versions.length > 1))).toBe(true)
+  })
+})
+
+async function post(engineUrl: string, path: string, body: object): Promise<Response> {
+  const headers = { 'content-type': 'application/json' }
+  const reply = await fetch(engineUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (!reply.ok) throw new Error(`${path}: ${await reply.text()}`)
+  return reply
+}
