@@ -191,8 +191,19 @@ function forkOf(cause: Cause, harness: string, engine: EngineFacts, texts: Reado
               later: { ids: window.later, text: text?.later ?? null },
             },
     },
-    remedies: remediesFor({ class: cause.class, reason: cause.reason, harness, engine: engine.kind, lostText: text?.earlier ?? null }),
+    remedies: remediesFor({
+      class: cause.class,
+      reason: cause.reason,
+      harness,
+      engine: engine.kind,
+      lostText: text === null ? null : lostText(text),
+    }),
   }
+}
+
+/** Both sides may have the tag that opens a thought, of which one goes on otherwise. */
+function lostText({ common, earlier }: WindowText): string {
+  return (/<think>\s*$/.exec(common)?.[0] ?? '') + earlier
 }
 
 function findingsOf(sessions: readonly SessionReading[]): HarnessReport['findings'] {

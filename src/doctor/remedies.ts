@@ -158,10 +158,17 @@ const PRESCRIPTIONS: { readonly [driftClass in DriftClass]: readonly Prescriptio
     nodeOption('stream.linger_seconds', 'how long an answer waits for a client that left and asks again; that one is no second answer'),
   ],
   D17: [
-    only(isEmptyThought, setting('claude_code', 'thinking', 'true: the empty <think> block stands in prompts because thinking is off')),
     only(
       isEmptyThought,
-      setting('codex', 'reasoning_effort', 'anything but none: the empty <think> block stands in prompts because thinking is off'),
+      setting('claude_code', 'thinking', 'true: Claude Code then asks for thinking, and no empty <think> block stands in the prompt'),
+    ),
+    only(
+      isEmptyThought,
+      setting(
+        'codex',
+        'reasoning_effort',
+        'an effort, not none: Codex then asks for thinking, and no empty <think> block stands in the prompt',
+      ),
     ),
     only(
       isEmptyThought,

@@ -158,12 +158,14 @@ describe('the causes of forks', () => {
   it('are mended by what the text of the window asks for', () => {
     const found = drift({ class: 'D17', reason: 'the generation prompt ends in tokens that history does not repeat' })
     const runs = [{ harness: 'claude_code', sessions: [session({ edges: [edge('rewrites', found)] })] }]
-    const keys = (lost: string) =>
-      reportDrift(ENGINE, runs, new Map([[WINDOW, { common: '', earlier: lost, later: '' }]]), []).harnesses[0]?.forks[0]?.remedies.map(
+    const keys = (earlier: string, common = 'assistant\n') =>
+      reportDrift(ENGINE, runs, new Map([[WINDOW, { common, earlier, later: '' }]]), []).harnesses[0]?.forks[0]?.remedies.map(
         ({ key }) => key,
       )
     expect(keys('<think>\n\n</think>\n\nI')).toEqual(['thinking', 'models.*.thinking', '--chat-template'])
+    expect(keys('\n\n</think>\n\nI', 'assistant\n<think>')).toEqual(['thinking', 'models.*.thinking', '--chat-template'])
     expect(keys('<think>\nhm')).toEqual(['--chat-template'])
+    expect(keys('</think>\n\nI', '<think>\nhm')).toEqual(['--chat-template'])
   })
 })
 
