@@ -1,4 +1,4 @@
-// Any model's chat template, rendered in JavaScript where it differs from Python as Python has it.
+// Any model's chat template, rendered by JavaScript's Jinja with Python's JSON and Python's strip.
 import { Template } from '@huggingface/jinja'
 import { pythonJsonOf } from '../../python-json.ts'
 import type { ChatPrompt, Rendered } from '../serve/language.ts'
@@ -25,7 +25,8 @@ export function compileJinja(source: string): JinjaTemplate {
         ...prompt.templateArguments,
         ...FUNCTIONS,
         messages: prompt.messages.map(templateMessage),
-        ...(prompt.tools.length === 0 ? {} : { tools: toolObjects(prompt.tools) }),
+        // Python passes None, which templates tell from a name that is not defined.
+        tools: prompt.tools.length === 0 ? null : toolObjects(prompt.tools),
         add_generation_prompt: prompt.addsGenerationPrompt,
       }
       try {
