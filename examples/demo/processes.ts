@@ -42,7 +42,11 @@ export async function startNode(folder: string, scripted: DemoEngine | null, int
     if (event.event === 'control' && event.url !== undefined) found.url = event.url
     if (event.event === 'token' && event.token !== undefined) found.token = event.token
     if (event.event === 'embedded-engine' && event.url !== undefined && event.model !== undefined)
-      found.engine = { url: event.url, model: event.model, about: `embedded: a transformer of ${event.parameters} parameters` }
+      found.engine = {
+        url: event.url,
+        model: event.model,
+        about: `embedded: a transformer of ${(Number(event.parameters) / 1e6).toPrecision(2)} M parameters`,
+      }
     return event.event === 'ready' ? line : null
   })
   const { url, token, engine } = found

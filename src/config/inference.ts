@@ -9,7 +9,7 @@ import { type ConfigFile, defaultReplica } from './schema.ts'
 export type EmbeddedConfig = {
   /** A GGUF file; null: the policy that comes with the package. */
   readonly modelPath: string | null
-  /** The name it is served under; null: as the file names itself. */
+  /** The name it is served under; null: the name of the file. */
   readonly servedAs: string | null
   /** Generations at once. */
   readonly sequences: number

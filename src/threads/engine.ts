@@ -9,7 +9,7 @@ import { moduleBeside } from '../kernel/thread.ts'
 /** Plain data: it crosses to the engine's process when that boots. */
 export type EngineSetup = {
   readonly modelPath: string
-  /** Null: as the file names itself. */
+  /** Null: the name of the file. */
   readonly servedAs: string | null
   readonly sequences: number
   readonly threads: number

@@ -32,6 +32,8 @@ export type Serving = {
   readonly modelPort: number
   /** What its start had to say. */
   readonly notes: readonly string[]
+  /** The last event of each name up to `ready`. */
+  readonly said: ReadonlyMap<string, Readonly<Record<string, unknown>>>
   /** All it has printed beside its events. */
   stderr(): string
   stop(signal?: NodeJS.Signals): Promise<number | null>
@@ -61,6 +63,7 @@ export async function startServing(config: string): Promise<Serving> {
     token: String(said.get('token')?.token ?? readFileSync(String(said.get('token')?.file), 'utf8').trim()),
     modelPort: Number(said.get('gateway')?.port),
     notes,
+    said,
     stderr: () => complaints,
     async stop(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode

@@ -96,7 +96,8 @@ export function openStand(): Stand {
   }
 }
 
-function openReplicaNode(serving: Serving, logs: string): ReplicaNode {
+/** `logs`: where the node keeps what its agents printed. */
+export function openReplicaNode(serving: Serving, logs: string): ReplicaNode {
   const control: ReplicaNode['control'] = (path, method = 'GET', body = undefined) => {
     const headers = { authorization: `Bearer ${serving.token}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }
     return fetch(serving.url + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })

@@ -1,6 +1,8 @@
 // Where a node's tokens come from, by what its file and its command line name.
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config.ts'
+import { replicaId } from '../../src/contract/ids.ts'
+import { nodeSetup } from '../../src/node-setup.ts'
 
 function parse(text: string, overrides = {}) {
   return parseConfig(text, '/etc/polar/polar.yaml', '/etc/polar', overrides)
@@ -63,6 +65,28 @@ describe('the embedded engine', () => {
         embedded: { modelPath: '/etc/polar/models/q.gguf', servedAs: 'q', sequences: 3, threads: 5, maxModelLen: 99, isAskedFor: true },
       },
     })
+  })
+})
+
+describe('the gateways that name no server', () => {
+  it('share the embedded engine, and the others keep what they name', () => {
+    const result = parse(`gateway: { nodes: [{ id: a }, { id: b, ${NAMED} }, { id: c }] }\npolar_node: { embedded: {} }`)
+    if (!result.ok) throw new Error(JSON.stringify(result.problems))
+    const embedded = {
+      id: replicaId('embedded'),
+      url: 'http://127.0.0.1:7',
+      engine: 'vllm',
+      maxInFlight: 8,
+      maxWaiting: 9,
+      dataParallelRanks: null,
+      isRouter: false,
+    } as const
+    const { gateways } = nodeSetup(result.config, { packages: '/p', cache: '/c' }, embedded)
+    expect(gateways.map(({ replicas }) => replicas)).toMatchObject([
+      [{ id: 'embedded', url: 'http://127.0.0.1:7', engine: 'vllm', inFlight: 4, line: 9 }],
+      [{ id: 'b-replica-0', url: 'http://a', inFlight: 64 }],
+      [{ id: 'embedded', inFlight: 4 }],
+    ])
   })
 })
 

@@ -1,0 +1,74 @@
+// Broken rules of the embedded engine's process: who is served by it, where it comes back, what it may take along, and when it ends.
+import type { PlantedFault } from '../fault.ts'
+
+const CHILD = 'test/threads/kernel-child.test.ts'
+const INFERENCE = 'test/unit/config-inference.test.ts'
+const EMBEDDED = 'test/e2e/serve-embedded.test.ts'
+
+export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'an engine that died comes back on another port',
+    file: 'src/threads/engine.ts',
+    find: 'port: ready?.port ?? 0',
+    replace: 'port: 0',
+    suites: ['test/threads/engine-process.test.ts'],
+    tests: 'comes back',
+  },
+  {
+    name: 'a child process outlives an owner that was killed',
+    file: 'src/kernel/child-entry.ts',
+    find: "  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))\n",
+    replace: '',
+    suites: [CHILD],
+  },
+  {
+    name: 'a child process dies of the signal that its owner drains at',
+    file: 'src/kernel/child-entry.ts',
+    find: "  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})\n",
+    replace: '',
+    suites: [CHILD],
+  },
+  {
+    name: 'what a child process prints stands among the lines of its owner',
+    file: 'src/kernel/child.ts',
+    find: "stdio: ['ignore', 'ignore', 'inherit', 'ipc']",
+    replace: "stdio: ['ignore', 'inherit', 'inherit', 'ipc']",
+    suites: [CHILD],
+  },
+  {
+    name: 'a call to a process that died waits for its deadline',
+    file: 'src/kernel/admin-calls.ts',
+    find: '      for (const settle of [...waiting]) settle(message)\n',
+    replace: '',
+    suites: [CHILD],
+  },
+  {
+    name: 'a gateway that was forgotten among others is served by the tiny policy',
+    file: 'src/config/inference.ts',
+    find: '(written !== false && nameless.length === nodes.length)',
+    replace: 'written !== false',
+    suites: [INFERENCE],
+  },
+  {
+    name: 'a client of a node must name the servers that the node’s command line names',
+    file: 'src/config.ts',
+    find: 'overrides.isClient === true ? [] : ',
+    replace: '',
+    suites: [INFERENCE],
+  },
+  {
+    name: 'each gateway gets all places of the embedded engine',
+    file: 'src/node-setup.ts',
+    find: 'gatewaySetup({ ...config, nodes }, node',
+    replace: 'gatewaySetup({ ...config, nodes: [node] }, node',
+    suites: [INFERENCE],
+  },
+  {
+    name: 'a node that stops leaves its engine out of the drain',
+    file: 'src/node-drain.ts',
+    find: '...(engine === null ? [] :',
+    replace: '...(engine !== null ? [] :',
+    suites: [EMBEDDED],
+    tests: 'is drained of that last',
+  },
+]
