@@ -7,10 +7,11 @@ import { engineUrlSchema } from '../contract/replica.ts'
 import { openDetokenizer } from '../doctor/detokenizer.ts'
 import { type DriftReport, exampleWindows, type HarnessRun, reportDrift } from '../doctor/drift-report.ts'
 import type { DriftWindow } from '../doctor/drift-results.ts'
-import { awaitEngines, runTasks } from '../doctor/drift-run.ts'
+import { runTasks } from '../doctor/drift-run.ts'
 import { OWN_TASKS, readTasks } from '../doctor/drift-tasks.ts'
 import { describeDrift, plain } from '../doctor/drift-text.ts'
 import { readEngine } from '../doctor/engine-facts.ts'
+import { awaitEngines } from '../doctor/engine-readiness.ts'
 import { chooseHarnesses, type Look } from '../doctor/harness-choice.ts'
 import { openTemporaryNode } from '../doctor/temporary-node.ts'
 import { type Decode, readWindow, type WindowText } from '../doctor/window-text.ts'
@@ -111,7 +112,7 @@ async function examine({ config, looks }: Plan, options: DriftOptions, signal: A
   try {
     const broken = node.failed.then((problem) => ({ ok: false, isRefusal: false, problem }) as const)
     const control = openControlClient(node.controlUrl, node.token)
-    const ready = await Promise.race([awaitEngines(control, signal), broken])
+    const ready = await Promise.race([awaitEngines(control, say, signal), broken])
     if (!ready.ok) return { ok: false, code: EXIT.unreachable, problem: plain(ready.problem) }
     const engine = await readEngine(ready.replica, config, model, node.embeddedUrl)
     const plan = { looks, model, samples: options.samples }

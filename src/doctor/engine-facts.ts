@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Config } from '../config.ts'
 import type { EngineFacts } from './drift-report.ts'
-import type { FoundReplica } from './drift-run.ts'
+import type { FoundReplica } from './engine-readiness.ts'
 
 const DEADLINE_MS = 10_000
 const modelsSchema = z.looseObject({ data: z.array(z.looseObject({ id: z.string() })).min(1) })

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config.ts'
-import { readinessOf } from '../../src/doctor/drift-run.ts'
+import { readinessOf } from '../../src/doctor/engine-readiness.ts'
 import { temporary } from '../../src/doctor/temporary-node.ts'
 
 type Replica = Parameters<typeof readinessOf>[0][number]['replicas'][number]
 
 const replica = (changes: Partial<Replica> = {}): Replica => ({
-  id: 'r',
   role: 'worker',
   url: 'http://gpu:8000',
   state: 'up',
@@ -34,7 +33,7 @@ describe('engines', () => {
       'the engine at http://gpu:8000 does not give what training needs, token ids and logprobs: ids-missing: token_ids',
     ],
   ])('%s', (_, replicas, type, words) => {
-    const readiness = readinessOf([{ node_id: 'g', replicas: [...replicas] }])
+    const readiness = readinessOf([{ replicas: [...replicas] }])
     expect(readiness.type).toBe(type)
     expect(JSON.stringify(readiness)).toContain(words)
   })

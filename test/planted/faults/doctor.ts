@@ -53,7 +53,7 @@ export const DOCTOR_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'the doctor looks at drift with an engine whose tokens cannot be trained',
-    file: 'src/doctor/drift-run.ts',
+    file: 'src/doctor/engine-readiness.ts',
     find: "state === 'up' && tier === 'eval'",
     replace: "state === 'up' && tier === 'none'",
     suites: ['test/unit/doctor-node.test.ts'],
