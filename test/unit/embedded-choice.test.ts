@@ -40,15 +40,11 @@ describe('the text of a choice', () => {
   it('waits for the rest of a character, however many tokens it takes', () => {
     const vocabulary = openByteVocabulary()
     const own = openGrowingText(vocabulary, null)
-    const shown = [...Buffer.from('a🤗b')].map((byte) => [own.add(vocabulary.idOf(Uint8Array.of(byte)), false), own.text()])
-    expect(shown).toEqual([
-      [true, 'a'],
-      [false, 'a'],
-      [false, 'a'],
-      [false, 'a'],
-      [true, 'a🤗'],
-      [true, 'a🤗b'],
-    ])
+    const shown = [...Buffer.from('a🤗b')].map((byte) => {
+      own.add(vocabulary.idOf(Uint8Array.of(byte)))
+      return own.text()
+    })
+    expect(shown).toEqual(['a', 'a', 'a', 'a', 'a🤗', 'a🤗b'])
   })
 
   it('is what the last token of the prompt makes of the first one', () => {
@@ -57,8 +53,8 @@ describe('the text of a choice', () => {
     const trimming = { ...vocabulary, decode: (ids: readonly number[]) => vocabulary.decode(ids).replace(/^ /, '') }
     const [before, first] = [vocabulary.idOf(Buffer.from('one')), vocabulary.idOf(Buffer.from(' two'))]
     const growing = openGrowingText(trimming, before)
-    growing.add(first, false)
-    growing.add(first, false)
+    growing.add(first)
+    growing.add(first)
     expect(growing.text()).toBe(' two two')
   })
 
@@ -118,6 +114,11 @@ describe('the end of a choice', () => {
     const { choice } = draw(pieces('Hi'), { maxTokens: 1 })
     choice.end('abort')
     expect(choice.now().finish).toBe('length')
+  })
+
+  it('hides no token from a reader of probabilities, wherever it cuts a character', () => {
+    const { choice } = draw([...Buffer.from('é')].map((byte) => Uint8Array.of(byte)))
+    expect(choice.now().tokens.map(({ endsWhole }) => endsWhole)).toEqual([true, true])
   })
 
   it('keeps a logprob for every token, those of a stop string too', () => {

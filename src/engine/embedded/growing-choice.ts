@@ -59,9 +59,10 @@ export function openGrowingChoice(vocabulary: Vocabulary, order: ChoiceOrder): G
       // The model's own end token is no match, as engines look for it first.
       const isStop = !isEnd && order.stopTokenIds.includes(id)
       const searchedTo = text.length
-      const endsWhole = growing.add(id, isEnd || isStop || isHidden(id, name))
+      if (!isEnd && !isStop && !isHidden(id, name)) growing.add(id)
       text = growing.text()
-      tokens.push({ id, text: name, textEnd: text.length, endsWhole })
+      // llama.cpp shows no probability of a token that ends inside a character; here no turn is lost to training for that.
+      tokens.push({ id, text: name, textEnd: text.length, endsWhole: true })
       logprobs.push(logprob)
       alternatives.push(others.map((other) => ({ ...other, text: vocabulary.decode([other.id]) })))
       const found = firstStop(text, stops, Math.max(0, searchedTo - longestStop + 1))

@@ -1,9 +1,9 @@
-// The visible text of a generation as its tokens come: half a character waits for its other half, special tokens leave none.
+// The visible text of a generation as its tokens come: half a character waits for its other half.
 import type { Vocabulary } from './model.ts'
 
 export type GrowingText = {
-  /** Takes in the next token, `isHidden` when it leaves no text. True when the bytes so far end with a whole character. */
-  add(id: number, isHidden: boolean): boolean
+  /** Takes in the next token that leaves text. */
+  add(id: number): void
   /** Whole characters only. */
   text(): string
 }
@@ -19,18 +19,15 @@ export function openGrowingText(vocabulary: Vocabulary, before: number | null): 
   let openText = ''
   let context = before
   return {
-    add(id, isHidden) {
-      if (isHidden) return open.length === 0
+    add(id) {
       open.push(id)
       openText = decodeAfter(vocabulary, context, open)
-      const endsWhole = !openText.endsWith(HALF)
-      if (endsWhole || open.length >= LONGEST_WAIT) {
+      if (!openText.endsWith(HALF) || open.length >= LONGEST_WAIT) {
         settled += openText
         context = id
         open = []
         openText = ''
       }
-      return endsWhole
     },
     text: () => (openText === '' ? settled : settled + openText.slice(0, -HALF.length)),
   }
