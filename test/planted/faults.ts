@@ -2,6 +2,7 @@
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
+import { EMBEDDED_FAULTS } from './faults/embedded.ts'
 import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
@@ -22,6 +23,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...TOKEN_FAULTS,
   ...PROXY_FAULTS,
   ...ENGINE_FAULTS,
+  ...EMBEDDED_FAULTS,
   ...ENGINE_PROCESS_FAULTS,
   ...REPLICA_FAULTS,
   ...ANTHROPIC_FAULTS,
