@@ -1,5 +1,6 @@
 // `polar doctor drift`: a few tasks on a node of its own, and what they tell of a harness and a model before GPU hours are spent on them.
 import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import { parse as parseYaml } from 'yaml'
 import { type Config, loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
@@ -40,6 +41,8 @@ type Plan = { readonly config: Config; readonly looks: readonly Look[] }
 
 /** The exit code of a process that a signal ended, for whoever waits for this one. */
 const SIGNAL_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
+
+const TINY_POLICY_HINT = 'the policy that comes with polar-node was trained for the demo’s task alone: --tasks examples/demo/task.json'
 
 /** Progress goes to stderr, so that stdout is the report alone. */
 export async function runDrift(options: DriftOptions): Promise<number> {
@@ -105,8 +108,10 @@ async function loadTasks(file: string | undefined): Promise<ReturnType<typeof re
 
 async function examine({ config, looks }: Plan, options: DriftOptions, signal: AbortSignal): Promise<Step<DriftReport>> {
   const model = options.model ?? null
+  // Whoever runs the doctor may read the files that lie beside the tasks.
+  const uploadRoots = options.tasks === undefined ? [] : [dirname(resolve(options.tasks))]
   say('starting a node of its own')
-  const opened = await openTemporaryNode(config, model)
+  const opened = await openTemporaryNode(config, { model, uploadRoots })
   if (!opened.ok) return { ok: false, code: EXIT.unreachable, problem: opened.problem }
   const { node } = opened
   try {
@@ -119,7 +124,9 @@ async function examine({ config, looks }: Plan, options: DriftOptions, signal: A
     const ran = await Promise.race([runTasks(control, plan, say, signal), broken])
     if (!ran.ok) return { ok: false, code: ran.isRefusal ? EXIT.usage : EXIT.unreachable, problem: plain(ran.problem) }
     const { texts, notes } = await readTexts(ran.runs, openDetokenizer(engine.kind, engine.url, engine.model))
-    return { ok: true, value: reportDrift(engine, ran.runs, texts, notes) }
+    const isTiny = engine.kind === 'embedded' && config.embedded?.modelPath === null
+    const hints = isTiny && options.tasks === undefined ? [TINY_POLICY_HINT] : []
+    return { ok: true, value: reportDrift(engine, ran.runs, texts, [...hints, ...notes]) }
   } finally {
     await node.close()
   }

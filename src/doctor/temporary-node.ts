@@ -19,11 +19,17 @@ type TemporaryNode = {
 
 export type OpenedNode = { readonly ok: true; readonly node: TemporaryNode } | { readonly ok: false; readonly problem: string }
 
-/** `model` is the name to ask the engines for; null leaves it to the configuration. */
-export async function openTemporaryNode(config: Config, model: string | null): Promise<OpenedNode> {
+export type Changes = {
+  /** The name to ask the engines for; null leaves it to the configuration. */
+  readonly model: string | null
+  /** Folders that tasks may upload from, beside those of the configuration. */
+  readonly uploadRoots: readonly string[]
+}
+
+export async function openTemporaryNode(config: Config, changes: Changes): Promise<OpenedNode> {
   const folder = await mkdtemp(join(tmpdir(), 'polar-doctor-'))
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true })
-  const started = await startNode(temporary(config, folder, model), pino({ level: 'silent' }))
+  const started = await startNode(temporary(config, folder, changes), pino({ level: 'silent' }))
   if (!started.ok) {
     await remove()
     return started
@@ -47,7 +53,7 @@ export async function openTemporaryNode(config: Config, model: string | null): P
 
 const LOOPBACK = '127.0.0.1'
 
-export function temporary(config: Config, folder: string, model: string | null): Config {
+export function temporary(config: Config, folder: string, { model, uploadRoots }: Changes): Config {
   return {
     ...config,
     dataDir: join(folder, 'data'),
@@ -59,6 +65,7 @@ export function temporary(config: Config, folder: string, model: string | null):
       publicUrl: null,
       modelServed: model ?? node.modelServed,
     })),
+    uploadRoots: [...config.uploadRoots, ...uploadRoots],
     // On threads of their own the gateways write their log to this process's stderr, where the user looks for progress.
     topology: 'inline',
     // A session that fails is what the user wants to see, not what is to be tried again.

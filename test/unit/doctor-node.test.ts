@@ -50,11 +50,11 @@ it('takes engines and profiles of the configuration, and nothing that is the use
   const file = {
     rollout: { host: '0.0.0.0', port: 8080, public_url: 'http://there' },
     gateway: { nodes: [node('a', 9001), node('b', 9002)] },
-    polar_node: { data_dir: '/precious', max_attempts: 3, models: { m: { thinking: true } } },
+    polar_node: { data_dir: '/precious', upload_roots: ['/repos'], max_attempts: 3, models: { m: { thinking: true } } },
   }
   const parsed = parseConfig(JSON.stringify(file), null, '/')
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems))
-  const config = temporary(parsed.config, '/tmp/x', 'm')
+  const config = temporary(parsed.config, '/tmp/x', { model: 'm', uploadRoots: ['/tasks'] })
   expect(config.models).toEqual(parsed.config.models)
   expect(config.nodes.map(({ replicas }) => replicas)).toEqual(parsed.config.nodes.map(({ replicas }) => replicas))
   expect(JSON.stringify(config)).not.toMatch(/precious|0\.0\.0\.0|http:\/\/t?here|900\d|8080/)
@@ -62,6 +62,9 @@ it('takes engines and profiles of the configuration, and nothing that is the use
     [0, 'm'],
     [0, 'm'],
   ])
+  expect(config.uploadRoots).toEqual(['/repos', '/tasks'])
   expect(config.maxAttempts).toBe(1)
-  expect(temporary(parsed.config, '/tmp/x', null).nodes[0]?.modelServed).toBe(parsed.config.nodes[0]?.modelServed)
+  expect(temporary(parsed.config, '/tmp/x', { model: null, uploadRoots: [] }).nodes[0]?.modelServed).toBe(
+    parsed.config.nodes[0]?.modelServed,
+  )
 })
