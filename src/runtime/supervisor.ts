@@ -30,6 +30,8 @@ drain() {
       '0+0 records in'*) break ;;
       '') sleep 1 ;;
     esac
+    # Its folder was taken away: the command may go on, and nobody reads what it says.
+    [ -e "$1" ] || { cat >/dev/null; break; }
     if [ "$(wc -c <"$1")" -gt "$((max * 2))" ]; then
       { echo '[polar-node: earlier output was left out]'; tail -c "$max" "$1"; } >"$1.tail" && mv "$1.tail" "$1"
     fi

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { dirname, join, resolve } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openLocalRuntime } from '../../src/runtime/local.ts'
 import { findTree } from '../../src/runtime/process-tree.ts'
 import { treeOfSandbox } from '../../src/runtime/run.ts'
@@ -219,6 +219,17 @@ describe('output', () => {
     await run(sandbox, `while [ ! -e '${ref.statusFile}' ]; do sleep 0.02; done`)
     for (const pid of drains) process.kill(pid, 'SIGCONT')
     expect(await said).toBe('the-last-words\n')
+  })
+
+  it('ends with its command when the folder it was written to is gone', async () => {
+    const sandbox = await sandboxOf()
+    const ref = unwrap(
+      await runtime.launch(sandbox, command('echo begun >begun; while [ ! -e go ]; do sleep 0.02; done; yes | head -c 300000')),
+    )
+    await untilFile(sandbox, 'begun')
+    await rm(dirname(ref.stdoutFile), { recursive: true })
+    unwrap(await runtime.writeFile(sandbox, 'go', '', 0o600))
+    await vi.waitUntil(async () => (await living(sandbox)) === 0, { timeout: 20_000, interval: 50 })
   })
 
   it('does not wait for a daemon that keeps the stream open', async () => {
