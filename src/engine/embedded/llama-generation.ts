@@ -3,6 +3,7 @@ import type { LlamaContextSequence, SequenceEvaluateOptions, Token } from 'node-
 import { seededNumbers } from '../serve/seeded.ts'
 import { BrokenDistributionError, ContextFullError, SequencesTakenError } from './llama-errors.ts'
 import type { Rounds } from './llama-rounds.ts'
+import { STEP_TOKENS } from './llama-runtime.ts'
 import type { GenerationEvent, GenerationOrder, Sampling } from './model.ts'
 import { type Distribution, isGreedy, isUntouched, seededUniforms } from './sampler.ts'
 import { hold, holdOne, type Place, type Places } from './sequences.ts'
@@ -42,45 +43,41 @@ export async function* generateTokens(
   const choose = chooser(bench.distribution, order)
   let tokens: Tokens | undefined
   let isKnown = true
-  /** One share of a step; what a step that failed left behind nobody knows. */
-  const step = async (wanted: number, work: (share: number) => Promise<Drawn | null>): Promise<Drawn | null> => {
-    const drawn = await bench.rounds.share(
-      wanted,
-      async (share) => {
-        isKnown = false
-        const result = await work(share)
-        isKnown = true
-        return result
-      },
-      signal,
-    )
-    signal.throwIfAborted()
+  /** What work that failed left behind nobody knows. */
+  const tracked = async (work: () => Promise<Drawn | null>): Promise<Drawn | null> => {
+    isKnown = false
+    const drawn = await work()
+    isKnown = true
     return drawn
+  }
+  /** The next piece of the prompt; with the last one, the first token. */
+  const read = async (): Promise<Drawn | null> => {
+    const piece = prompt.subarray(place.length, place.length + STEP_TOKENS)
+    if (place.length + piece.length === prompt.length) tokens = startTokens(bench.sequenceAt(place), piece, order)
+    else await bench.sequenceAt(place).evaluateWithoutGeneratingNewTokens(toTokens(piece))
+    const first = await tokens?.next()
+    hold(place, piece)
+    return first?.value ?? null
+  }
+  const drawAfter = async (id: number): Promise<Drawn | null> => {
+    const next = await tokens?.next(toToken(id))
+    holdOne(place, id)
+    return next?.value ?? null
   }
   try {
     const cachedTokens = await keepShared(bench, place, prompt, taken.shared, signal)
-    const sequence = bench.sequenceAt(place)
     let drawn: Drawn | null = null
     while (drawn === null) {
-      drawn = await step(prompt.length - place.length, async (share) => {
-        const piece = prompt.subarray(place.length, place.length + share)
-        if (place.length + piece.length === prompt.length) tokens = startTokens(sequence, piece, order)
-        else await sequence.evaluateWithoutGeneratingNewTokens(toTokens(piece))
-        const first = await tokens?.next()
-        hold(place, piece)
-        return first?.value ?? null
-      })
+      drawn = await bench.rounds.alone(() => tracked(read), signal)
+      signal.throwIfAborted()
     }
     yield { type: 'started', cachedTokens }
     for (let length = prompt.length + 1; drawn !== null; length += 1) {
       const event = choose(drawn)
       yield event
       if (length === bench.contextTokens) throw new ContextFullError(bench.contextTokens)
-      drawn = await step(1, async () => {
-        const next = await tokens?.next(toToken(event.id))
-        holdOne(place, event.id)
-        return next?.value ?? null
-      })
+      drawn = await bench.rounds.together(place.index, () => tracked(() => drawAfter(event.id)), signal)
+      signal.throwIfAborted()
     }
   } finally {
     await tokens?.return()

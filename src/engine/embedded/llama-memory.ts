@@ -31,12 +31,8 @@ export function chooseContext(file: ModelFile, header: GgufHeader, freeBytes: nu
 }
 
 function needs(tokens: number, bytesPerToken: number, freeBytes: number, file: ModelFile): string {
-  const needed = megabytes(tokens * bytesPerToken)
-  return `${tokens} tokens of context for ${file.sequences} sequences need ${needed} of free memory, and there are ${megabytes(freeBytes)}`
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1e6)} MB`
+  const [needed, free] = [Math.ceil((tokens * bytesPerToken) / 1e6), Math.floor(freeBytes / 1e6)]
+  return `${tokens} tokens of context for ${file.sequences} sequences need ${needed} MB of free memory, and there are ${free} MB`
 }
 
 /** Keys and values of one token in every layer; layers may differ in how many heads share them. */

@@ -5,7 +5,7 @@ import type { ModelFile } from './model.ts'
 export type LoadedWeights = { readonly model: LlamaModel; readonly context: LlamaContext }
 export type WeightsResult = { readonly ok: true; readonly weights: LoadedWeights } | { readonly ok: false; readonly error: string }
 
-/** Tokens of one step of the transformer, of all sequences together: what a cancel or another sequence may have to wait for. */
+/** A prompt is read in pieces of this many tokens: what a cancel, or the next token of another sequence, may have to wait for. */
 export const STEP_TOKENS = 256
 
 const LOG_DELAY_MS = 20

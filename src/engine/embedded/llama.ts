@@ -6,7 +6,7 @@ import { type GgufHeader, readGgufHeader } from './llama-file.ts'
 import { type Bench, generateTokens, toToken } from './llama-generation.ts'
 import { chooseContext } from './llama-memory.ts'
 import { Rounds } from './llama-rounds.ts'
-import { closeWeights, type LoadedWeights, loadWeights, STEP_TOKENS } from './llama-runtime.ts'
+import { closeWeights, type LoadedWeights, loadWeights } from './llama-runtime.ts'
 import { whyNoGenerator } from './llama-shape.ts'
 import { type Stoppable, startStoppable } from './llama-stoppable.ts'
 import type { GenerationEvent, LoadedModel, LoadResult, ModelFacts, ModelFile, Vocabulary } from './model.ts'
@@ -70,7 +70,7 @@ function serve(weights: LoadedWeights, facts: ModelFacts, vocabulary: Vocabulary
     if (sequence === undefined) throw new Error(`there is no sequence ${index}`)
     return sequence
   }
-  const rounds = new Rounds(STEP_TOKENS)
+  const rounds = new Rounds()
   const bench: Bench = {
     contextTokens: facts.contextTokens,
     vocabularySize: vocabulary.size,

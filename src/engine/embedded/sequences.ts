@@ -34,7 +34,7 @@ export class Places {
     for (const place of this.#places) {
       if (place.isTaken) continue
       const length = commonPrefix(place, prompt)
-      if (best !== null && (length < shared || (length === shared && place.lastTaken > best.lastTaken))) continue
+      if (best !== null && (length < shared || (length === shared && place.lastTaken >= best.lastTaken))) continue
       best = place
       shared = length
     }
