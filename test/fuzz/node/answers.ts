@@ -1,8 +1,8 @@
 // What the scripted engine says to a fuzzed conversation: fixed by the words it was asked with, so that a replay hears the same.
 
-import { writeAnswer } from '../../../src/engine/serve/answer-text.ts'
 import type { AnswerSource } from '../../../src/engine/scripted/answers.ts'
 import type { Conversation } from '../../../src/engine/scripted/conversation.ts'
+import { writeAnswer } from '../../../src/engine/serve/answer-text.ts'
 import { type Dice, rollDice } from '../dice.ts'
 import { lastMark } from '../marker.ts'
 import { jsonObject, text, words } from '../words.ts'
