@@ -81,7 +81,8 @@ async function readPlan(options: DriftOptions): Promise<Step<Plan>> {
       ?.split(',')
       .map((name) => name.trim())
       .filter((name) => name !== '') ?? null
-  const known = await loadHarnesses(config.modules.harnesses)
+  const known = await loadHarnesses(config.modules.harnesses).catch((error: unknown) => String(error))
+  if (typeof known === 'string') return usage(known)
   const folder = (name: string) => installedAgent(AGENT_FOLDERS.packages, AGENT_FOLDERS.cache, name)
   const chosen = chooseHarnesses(asked, tasks.tasks, known, folder)
   if (!chosen.ok) return usage(chosen.problem)
@@ -106,7 +107,7 @@ async function loadTasks(file: string | undefined): Promise<ReturnType<typeof re
   return read
 }
 
-async function examine({ config, looks }: Plan, options: DriftOptions, signal: AbortSignal): Promise<Step<DriftReport>> {
+async function examine({ config, looks }: Plan, options: DriftOptions, interrupted: AbortSignal): Promise<Step<DriftReport>> {
   const model = options.model ?? null
   // Whoever runs the doctor may read the files that lie beside the tasks.
   const uploadRoots = options.tasks === undefined ? [] : [dirname(resolve(options.tasks))]
@@ -114,6 +115,8 @@ async function examine({ config, looks }: Plan, options: DriftOptions, signal: A
   const opened = await openTemporaryNode(config, { model, uploadRoots })
   if (!opened.ok) return { ok: false, code: EXIT.unreachable, problem: opened.problem }
   const { node } = opened
+  const over = new AbortController()
+  const signal = AbortSignal.any([interrupted, over.signal])
   try {
     const broken = node.failed.then((problem) => ({ ok: false, isRefusal: false, problem }) as const)
     const control = openControlClient(node.controlUrl, node.token)
@@ -128,6 +131,8 @@ async function examine({ config, looks }: Plan, options: DriftOptions, signal: A
     const hints = isTiny && options.tasks === undefined ? [TINY_POLICY_HINT] : []
     return { ok: true, value: reportDrift(engine, ran.runs, texts, [...hints, ...notes]) }
   } finally {
+    // Nobody goes on asking a node that is gone.
+    over.abort()
     await node.close()
   }
 }

@@ -58,4 +58,18 @@ export const DOCTOR_FAULTS: readonly PlantedFault[] = [
     replace: "state === 'up' && tier === 'none'",
     suites: ['test/unit/doctor-node.test.ts'],
   },
+  {
+    name: 'the doctor reads SGLang’s windows without the tokens that begin a turn',
+    file: 'src/doctor/detokenizer.ts',
+    find: 'skip_special_tokens: false',
+    replace: 'skip_special_tokens: true',
+    suites: ['test/conformance/doctor-detokenizer.test.ts'],
+  },
+  {
+    name: 'the doctor shows a cut turn’s window where the turn begins',
+    file: 'src/trajectory/analysis.ts',
+    find: 'windowAt(earlier, later, earlier.promptIds.length + earlier.sampledIds.length)',
+    replace: 'windowAt(earlier, later, earlier.promptIds.length)',
+    suites: ['test/unit/doctor-cut-turn.test.ts'],
+  },
 ]
