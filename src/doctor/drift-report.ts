@@ -58,6 +58,8 @@ export type HarnessReport = {
   readonly forks: readonly ForkCause[]
   /** Rows and calls that stand alone because they should: sub-agents and side calls. */
   readonly own_conversations: Readonly<Record<string, number>>
+  /** Rows that no break, sub-agent or side call explains: branches of a conversation, or conversations without a known relation. */
+  readonly unexplained_rows: number
   readonly failed: readonly {
     readonly session_id: string
     readonly task: string
@@ -124,9 +126,15 @@ function reportHarness({ harness, sessions }: HarnessRun, engine: EngineFacts, t
     own_conversations: tally(
       sessions.flatMap(({ edges }) => edges.flatMap(({ kind }) => (kind === 'subagent_of' || kind === 'aux' ? [kind] : []))),
     ),
+    unexplained_rows: sum(unexplainedRows),
     failed: failed.map(({ session, task, outcome, error }) => ({ session_id: session, task, outcome, error })),
     findings: findingsOf(sessions),
   }
+}
+
+function unexplainedRows({ rows, edges }: SessionReading): number {
+  const begun = edges.filter(({ kind }) => SPLITTING.has(kind) || kind === 'subagent_of' || kind === 'aux').length
+  return Math.max(0, rows - 1 - begun)
 }
 
 type Found = { readonly session: SessionReading; readonly edge: Edge }

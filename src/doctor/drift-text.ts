@@ -36,6 +36,9 @@ function describeHarness(harness: HarnessReport, model: string | null): readonly
     `${plain(harness.harness)}: ${stateOf(harness)}`,
     `  ${counted(sessions, 'session')} (${ended.join(', ')}), ${calls} calls; ${merged}`,
     ...(own.length === 0 ? [] : [`  conversations of their own, as they should be: ${own.join(', ')}`]),
+    ...(harness.unexplained_rows === 0
+      ? []
+      : [`  rows that nothing explains, such as branches of a conversation: ${harness.unexplained_rows}`]),
     ...harness.failed.map(
       ({ session_id, task, outcome, error }) =>
         `  ${plain(session_id)}  ${plain(task)} ended ${outcome}${error === null ? '' : `: ${plain(error).slice(0, MAX_ERROR_CHARACTERS)}`}`,

@@ -111,6 +111,15 @@ describe('the numbers of a harness', () => {
     })
   })
 
+  it.each([
+    ['one row', session(), 0],
+    ['rows that breaks and sub-agents began', session({ rows: 3, edges: [edge('rewrites', drift()), edge('subagent_of', null)] }), 0],
+    ['a branch', session({ rows: 3, edges: [edge('extends', null), edge('rewrites', drift())] }), 1],
+    ['none', session({ rows: 0 }), 0],
+  ])('count rows that nothing explains: %s', (_, one, rows) => {
+    expect(reportOf(one).harness.unexplained_rows).toBe(rows)
+  })
+
   it('are unknown where nothing is trained', () => {
     expect(reportOf(session({ rows: 0, trainedCalls: 0 })).harness).toMatchObject({ merge_ratio: null, best_merge_ratio: null })
   })
