@@ -28,14 +28,35 @@ export type RelationContext = {
   readonly endToken: number | null
 }
 
-/** Relates every call that continues none; null for calls that do, and for those that stand alone. Retries are grouped elsewhere. */
+/**
+ * Relates every call that does not continue the one its conversation has come to; null for calls that do, and for those that stand alone.
+ * Retries are grouped elsewhere.
+ */
 export function relate(context: RelationContext): readonly (Relation | null)[] {
   const lastActive = lastSequenceOfLines(context.forest)
   return context.calls.map((call, index) => {
     const placement = context.forest.placements[index]
-    if (placement === undefined || placement.parent !== -1 || call.promptIds.length === 0) return null
-    return relateRoot(context, index, lastActive)
+    if (placement === undefined || call.promptIds.length === 0) return null
+    return placement.parent === -1 ? relateRoot(context, index, lastActive) : relateBranch(context, index)
   })
+}
+
+/** The call continues one, but its conversation has gone on since: the turns after that one are told in other tokens. */
+function relateBranch(context: RelationContext, index: number): Relation | null {
+  const { calls, forest, conversation, endToken } = context
+  const { parent = -1, junction = null, relative = -1, shared = 0 } = forest.placements[index] ?? {}
+  const later = calls[index]
+  const continued = calls[parent]
+  if (later === undefined || continued === undefined || junction !== null || relative === -1 || relative === parent) return null
+  // A relative that shares less is only the nearest of those that came before.
+  if (shared < continued.promptIds.length + continued.sampledIds.length) return null
+  const line = lineOf(context, relative)
+  const found = classifyBreak(line, later, shared, conversation, endToken)
+  const knowsMessages = later.record.promptMessages.length > 0
+  // One that goes on from there in its own way, as a sub-agent does, retells nothing of what came after.
+  const retold = knowsMessages ? line.find((call) => call === continued || retells(conversation, call, later)) : undefined
+  const isBreak = knowsMessages ? retold !== undefined && retold !== continued : found.isRewrite
+  return isBreak ? rewrite(context, index, found.class, found.reason, found.generationPromptTokens) : null
 }
 
 function relateRoot(context: RelationContext, index: number, lastActive: readonly number[]): Relation | null {
@@ -182,6 +203,17 @@ const isSameText = (a: string | null, b: string | null): boolean => a === b
 function isSameOpening(conversation: Conversation, a: BuilderCall, b: BuilderCall): boolean {
   const first = (call: BuilderCall) => call.record.promptMessages[conversation.systemOf(call.record).length]
   return conversation.isSame(first(a), first(b))
+}
+
+/** The later request tells all messages of the earlier one, and goes on after them. */
+function retells(conversation: Conversation, earlier: BuilderCall, later: BuilderCall): boolean {
+  const [before, after] = [earlier.record.promptMessages, later.record.promptMessages]
+  // Requests that part do so near the end.
+  return (
+    before.length > 0 &&
+    before.length < after.length &&
+    before.findLast((message, at) => !conversation.isSame(message, after[at])) === undefined
+  )
 }
 
 function isSameSystem(conversation: Conversation, a: BuilderCall, b: BuilderCall): boolean {

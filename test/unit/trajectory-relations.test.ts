@@ -104,6 +104,65 @@ describe('rewritten turns', () => {
     ])
   })
 
+  describe('after a turn that held', () => {
+    const held: TellingCall = { p: [1, 2], r: [5, 9], messages: [SYSTEM, TASK], answer: said('held') }
+    const next: TellingCall = {
+      p: [1, 2, 5, 9, 3, 4],
+      r: [7, 6, 9],
+      messages: [SYSTEM, TASK, said('held'), NEXT],
+      answer: said('fishing'),
+    }
+    const extending = [
+      ['extends', 'msg_b', 'msg_a', null],
+      ['extends', 'msg_c', 'msg_a', null],
+    ]
+
+    it.each<[string, Told, readonly number[], string]>([
+      ['the same message has other tokens', said('fishing'), [76, 9], 'D1'],
+      ['the text was edited', said('hunting'), [7, 8, 9], 'D4'],
+    ])('%s', (_, told, retold, drift) => {
+      const c: TellingCall = {
+        p: [1, 2, 5, 9, 3, 4, ...retold, 3, 4],
+        r: [8, 9],
+        messages: [...next.messages, told, NEXT],
+        answer: said('c'),
+      }
+      const { edges, traces } = edgesOf([held, next, c])
+      expect(edges).toEqual([...extending, ['rewrites', 'msg_c', 'msg_b', drift]])
+      expect(traces.map(({ metadata }) => metadata.edge)).toContain('rewrites')
+    })
+
+    it('the turn was edited two turns later', () => {
+      const c: TellingCall = {
+        p: [...next.p, ...next.r, 3, 4],
+        r: [8, 9],
+        messages: [...next.messages, said('fishing'), NEXT],
+        answer: said('c'),
+      }
+      const d: TellingCall = {
+        p: [1, 2, 5, 9, 3, 4, 7, 8, 9, 3, 4, 8, 9, 3, 4],
+        r: [6, 9],
+        messages: [...next.messages, said('hunting'), NEXT, said('c'), NEXT],
+        answer: said('d'),
+      }
+      expect(edgesOf([held, next, c, d]).edges.filter(([, call]) => call === 'msg_d')).toEqual([
+        ['extends', 'msg_d', 'msg_a', null],
+        ['rewrites', 'msg_d', 'msg_c', 'D4'],
+      ])
+    })
+
+    it('is no break when a call goes on from there in its own way', () => {
+      const other: Told = { role: 'user', content: 'Go somewhere else.' }
+      const c: TellingCall = { p: [1, 2, 5, 9, 3, 12], r: [8, 9], messages: [SYSTEM, TASK, said('held'), other], answer: said('c') }
+      expect(edgesOf([held, next, c]).edges).toEqual(extending)
+    })
+
+    it('is no break when the call is asked once more', () => {
+      const { edges } = edgesOf([held, next, { ...next, r: [8, 9] }])
+      expect(edges).toEqual([...extending, ['retry_of', 'msg_c', 'msg_b', 'D12']])
+    })
+  })
+
   it('a system prompt that changes under one conversation', () => {
     const other: Told = { role: 'system', content: 'You are a coding agent. It is 10:01.' }
     const later: TellingCall = { p: [1, 30, 2, 7, 5, 6, 9, 3], r: [8, 9], messages: [other, TASK, said('ok'), NEXT], answer: said('done') }
