@@ -127,6 +127,12 @@ describe('a generation', () => {
     await eventually(() => running(engine)).toBe(0)
   })
 
+  it('that begins in a thought which its template has opened is told apart', async () => {
+    const model = openScriptedModel(vocabulary, idsOf('Hm.', '\n</think>', '\n\nHi.'), { chatTemplate: 'Q<think>\n' })
+    const engine = await open(model)
+    expect((await json(chat(engine))).choices[0].message).toMatchObject({ reasoning: 'Hm.', content: 'Hi.' })
+  })
+
   it('of several choices that find too few seats waits for them', async () => {
     const model = openScriptedModel(vocabulary, WORDS)
     const engine = await open(model, { sequences: 2 })

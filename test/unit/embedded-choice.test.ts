@@ -17,6 +17,7 @@ const order = (changes: Partial<ChoiceOrder> = {}): ChoiceOrder => ({
   stopTokenIds: [],
   ignoresEnd: false,
   parsesTools: true,
+  beginsInThought: false,
   toolCallId: (call) => `call_${call}`,
   ...changes,
 })
@@ -175,13 +176,14 @@ describe('what is streamed', () => {
       answers,
       cuts,
       fc.boolean(),
+      fc.boolean(),
       fc.constantFrom<readonly string[]>([], ['STOP'], ['\n\n', 'lo']),
       fc.constantFrom(3, 1000),
       fc.constantFrom<'abort' | 'length'>('abort', 'length'),
-      (text, lengths, parsesTools, stops, maxTokens, finish) => {
+      (text, lengths, parsesTools, beginsInThought, stops, maxTokens, finish) => {
         const vocabulary = openByteVocabulary()
-        const choice = openGrowingChoice(vocabulary, order({ parsesTools, stops, maxTokens }))
-        const deltas = openAnswerDeltas(parsesTools)
+        const choice = openGrowingChoice(vocabulary, order({ parsesTools, beginsInThought, stops, maxTokens }))
+        const deltas = openAnswerDeltas({ parsesTools, beginsInThought })
         const said = { reasoning: '', content: '', calls: [] as { name: string; arguments: string }[], tokens: 0 }
         const take = () => {
           const delta = deltas.next(choice.now(), choice.safeText())
@@ -208,7 +210,7 @@ describe('what is streamed', () => {
         expect([said.reasoning, said.content]).toEqual([textOf(whole.parts, 'reasoning') ?? '', textOf(whole.parts, 'content') ?? ''])
         const calls = whole.parts.filter((part) => part.kind === 'tool-call')
         expect(said.calls).toEqual(calls.map(({ name, arguments: given }) => ({ name, arguments: given })))
-        expect(whole.parts).toEqual(parseAnswer(whole.text, parsesTools))
+        expect(whole.parts).toEqual(parseAnswer(whole.text, parsesTools, beginsInThought))
         expect(text.startsWith(whole.text)).toBe(true)
       },
     )
@@ -223,7 +225,7 @@ describe('what is streamed', () => {
   ])('is %s', (_name, texts, expected) => {
     const vocabulary = openByteVocabulary()
     const choice = openGrowingChoice(vocabulary, order())
-    const deltas = openAnswerDeltas(true)
+    const deltas = openAnswerDeltas(order())
     const shown = texts.map((text) => {
       choice.add(drawn(vocabulary.idOf(Buffer.from(text))))
       return deltas.next(choice.now(), choice.safeText()).content

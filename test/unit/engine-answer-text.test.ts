@@ -101,4 +101,14 @@ describe('reading an answer', () => {
       }),
     )
   })
+
+  it.each([
+    ['closed', 'Hm.\n</think>\n\nHi.', ['reasoning Hm.', 'content Hi.']],
+    ['opened again by the model', '<think>\nHm.\n</think>\n\nHi.', ['reasoning Hm.', 'content Hi.']],
+    ['cut short', 'Hm. I', ['reasoning Hm. I']],
+    ['without a word', '\n</think>\n\nHi.', ['content Hi.']],
+  ])('reads a thought that the prompt has opened: %s', (_name, text, expected) => {
+    const parts = parseAnswer(text, true, true)
+    expect(parts.map((part) => (part.kind === 'tool-call' ? part.name : `${part.kind} ${part.text}`))).toEqual(expected)
+  })
 })

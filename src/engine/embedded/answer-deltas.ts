@@ -1,5 +1,5 @@
 // What a growing answer has added for its client: never a word that what comes later could make part of something else.
-import { CALL_OPEN, THINK_CLOSE, THINK_OPEN } from '../serve/answer-text.ts'
+import { CALL_OPEN, THINK_CLOSE, THINK_OPEN, thoughtStart } from '../serve/answer-text.ts'
 import type { AnswerDelta } from '../wire/deltas.ts'
 import { type GeneratedChoice, textOf } from '../wire/generation.ts'
 import { beginningAtEnd } from './growing-choice.ts'
@@ -9,15 +9,18 @@ export type AnswerDeltas = {
   next(choice: GeneratedChoice, safeText: string): AnswerDelta
 }
 
+/** How the answer will be read once it is whole. */
+type Reading = { readonly parsesTools: boolean; readonly beginsInThought: boolean }
+
 /** All deltas of a choice add up to its message. */
-export function openAnswerDeltas(parsesTools: boolean): AnswerDeltas {
+export function openAnswerDeltas(reading: Reading): AnswerDeltas {
   let tokens = 0
   let reasoning = 0
   let content = 0
   return {
     next(choice, safeText) {
       const isLast = choice.finish !== null
-      const said = isLast ? wholeOf(choice) : settledIn(safeText, parsesTools)
+      const said = isLast ? wholeOf(choice) : settledIn(safeText, reading)
       const delta: AnswerDelta = {
         from: tokens,
         to: choice.tokens.length,
@@ -45,20 +48,22 @@ function wholeOf({ parts }: GeneratedChoice): Said {
  * that may be a tool call, since one malformed call makes all of them content, and before line breaks that may come to
  * stand beside a tag.
  */
-function settledIn(text: string, parsesTools: boolean): Said {
+function settledIn(text: string, { parsesTools, beginsInThought }: Reading): Said {
   const nothing = { reasoning: '', content: '' }
-  const lead = text.trimStart()
-  if (THINK_OPEN.startsWith(lead)) return nothing
-  if (!lead.startsWith(THINK_OPEN)) {
+  if (THINK_OPEN.startsWith(text.trimStart())) return nothing
+  const start = thoughtStart(text, beginsInThought)
+  if (start === null) {
     if (!parsesTools) return { reasoning: '', content: text }
     // Only with a call behind it would the content lose these line breaks.
     return text.startsWith('\n') ? nothing : { reasoning: '', content: trimEnd(beforeCalls(text)) }
   }
   const close = text.indexOf(THINK_CLOSE)
-  if (close === -1) return nothing
-  const thought = text.slice(text.indexOf(THINK_OPEN) + THINK_OPEN.length, close)
+  if (close < start) return nothing
   const rest = text.slice(close + THINK_CLOSE.length)
-  return { reasoning: trimEnd(trimStart(thought)), content: trimEnd(trimStart(parsesTools ? beforeCalls(rest) : rest)) }
+  return {
+    reasoning: trimEnd(trimStart(text.slice(start, close))),
+    content: trimEnd(trimStart(parsesTools ? beforeCalls(rest) : rest)),
+  }
 }
 
 function beforeCalls(text: string): string {

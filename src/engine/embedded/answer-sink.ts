@@ -26,7 +26,7 @@ export function openAnswerSink(form: AnswerForm, asked: Asked, response: ServerR
 }
 
 function openStream(writer: StreamWriter, asked: Asked, response: ServerResponse, gone: AbortSignal): AnswerSink {
-  const deltas = Array.from({ length: asked.choices }, () => openAnswerDeltas(asked.parsesTools))
+  const deltas = Array.from({ length: asked.choices }, () => openAnswerDeltas(asked))
   const ended = new Set<number>()
   let hasBegun = false
 

@@ -13,6 +13,7 @@ export type ChoiceOrder = {
   /** The model's own end tokens end nothing. */
   readonly ignoresEnd: boolean
   readonly parsesTools: boolean
+  readonly beginsInThought: boolean
   readonly toolCallId: (call: number) => string
 }
 
@@ -77,7 +78,7 @@ export function openGrowingChoice(vocabulary: Vocabulary, order: ChoiceOrder): G
       finish ??= how
     },
     now() {
-      const parts = finish === null ? [] : parseAnswer(text, order.parsesTools)
+      const parts = finish === null ? [] : parseAnswer(text, order.parsesTools, order.beginsInThought)
       const calls = parts.filter((part) => part.kind === 'tool-call')
       return {
         index: order.index,

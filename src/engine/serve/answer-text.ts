@@ -32,19 +32,27 @@ export function writeAnswer(answer: AnswerContent): string {
  * tags, and one malformed tool call makes the whole rest plain content. Line breaks around the tags belong to no part; engines differ
  * here, and keeping none is what lets the template give back the sampled text.
  */
-export function parseAnswer(text: string, parsesTools: boolean): readonly AnswerPart[] {
+export function parseAnswer(text: string, parsesTools: boolean, beginsInThought = false): readonly AnswerPart[] {
   const parts: AnswerPart[] = []
   let rest = 0
-  const open = text.indexOf(THINK_OPEN)
+  const start = thoughtStart(text, beginsInThought)
   const close = text.indexOf(THINK_CLOSE)
-  if (open !== -1 && close > open && text.slice(0, open).trim() === '') {
-    parts.push(...trimmed('reasoning', text, open + THINK_OPEN.length, close))
+  if (start !== null && close >= start) {
+    parts.push(...trimmed('reasoning', text, start, close))
     rest = close + THINK_CLOSE.length
+  } else if (beginsInThought && start !== null) {
+    return trimmed('reasoning', text, start, text.length)
   }
   const calls = parsesTools ? readCalls(text, rest) : null
   if (calls === null) return [...parts, ...(rest === 0 ? whole(text) : trimmed('content', text, rest, text.length))]
   const contentEnd = text.indexOf(CALL_OPEN, rest)
   return [...parts, ...trimmed('content', text, rest, contentEnd), ...calls]
+}
+
+/** Where a thought begins at the text's beginning; null where none does. A template may have opened it, and the model again. */
+export function thoughtStart(text: string, beginsInThought: boolean): number | null {
+  if (text.trimStart().startsWith(THINK_OPEN)) return text.indexOf(THINK_OPEN) + THINK_OPEN.length
+  return beginsInThought ? 0 : null
 }
 
 function readCalls(text: string, from: number): readonly AnswerPart[] | null {

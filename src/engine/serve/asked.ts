@@ -27,6 +27,8 @@ export type Asked = {
   readonly stops: readonly string[]
   readonly stopTokenIds: readonly number[]
   readonly parsesTools: boolean
+  /** The prompt ends inside a thought, which the model only closes. */
+  readonly beginsInThought: boolean
   /** What is asked for and would change which tokens are drawn, by name: an engine that cannot must not ignore it. */
   readonly otherSampling: readonly string[]
 }

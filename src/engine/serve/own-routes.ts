@@ -30,7 +30,7 @@ const completionSchema = z.looseObject({
   stop: z.array(z.string()).nullish(),
 })
 
-type Wishes = Omit<Asked, 'promptIds' | 'chat' | 'imageUrls' | 'model' | 'maxTokens' | 'parsesTools'>
+type Wishes = Omit<Asked, 'promptIds' | 'chat' | 'imageUrls' | 'model' | 'maxTokens' | 'parsesTools' | 'beginsInThought'>
 type Request = {
   readonly prompt: readonly number[]
   readonly param: string
@@ -100,6 +100,7 @@ function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, 
       maxTokens: budget.maxTokens,
       // The text is answered as it is; parsing it is the caller's.
       parsesTools: false,
+      beginsInThought: false,
     },
     form: { type: 'whole', whole },
   }

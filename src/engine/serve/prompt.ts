@@ -43,6 +43,7 @@ export function readChat(reader: Reader, body: unknown): Reading {
       stops: typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []),
       stopTokenIds: request.stop_token_ids ?? [],
       parsesTools: tools.length > 0 && request.tool_choice !== 'none',
+      beginsInThought: prompt.beginsInThought,
       otherSampling: otherSampling(request),
     },
     form:
@@ -52,13 +53,15 @@ export function readChat(reader: Reader, body: unknown): Reading {
   }
 }
 
-function promptOf(
-  { language }: Reader,
-  request: ChatRequest,
-): { readonly ok: true; readonly ids: readonly number[] } | { readonly ok: false; readonly message: string } {
-  if (request.input_ids) return { ok: true, ids: request.input_ids }
+type Prompt =
+  | { readonly ok: true; readonly ids: readonly number[]; readonly beginsInThought: boolean }
+  | { readonly ok: false; readonly message: string }
+
+function promptOf({ language }: Reader, request: ChatRequest): Prompt {
+  if (request.input_ids) return { ok: true, ids: request.input_ids, beginsInThought: false }
   const rendered = renderRequest(language, request)
-  return rendered.ok ? { ok: true, ids: language.encode(rendered.text) } : rendered
+  if (!rendered.ok) return rendered
+  return { ok: true, ids: language.encode(rendered.text), beginsInThought: /<think>\s*$/.test(rendered.text) }
 }
 
 export function renderRequest(

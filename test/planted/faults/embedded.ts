@@ -105,4 +105,11 @@ export const EMBEDDED_FAULTS: readonly PlantedFault[] = [
     suites: [MODEL],
     tests: 'draws choices that differ',
   },
+  {
+    name: 'weights are loaded for whoever asks',
+    file: 'src/engine/serve/routes.ts',
+    find: 'input.isLoopback ? route(input)',
+    replace: 'input !== null ? route(input)',
+    suites: ['test/unit/embedded-weights.test.ts'],
+  },
 ]
