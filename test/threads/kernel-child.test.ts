@@ -86,8 +86,10 @@ describe('a child process', () => {
 
   it('ends with an owner that was killed', async () => {
     const owner = spawn(process.execPath, [fileURLToPath(fixture('child-owner'))], { stdio: ['ignore', 'pipe', 'inherit'] })
+    closers.push(async () => owner.kill('SIGKILL'))
     const [line] = (await once(createInterface({ input: owner.stdout }), 'line')) as [string]
     const pid = Number(line)
+    closers.push(async () => void (isAlive(pid) && process.kill(pid, 'SIGKILL')))
     expect(isAlive(pid)).toBe(true)
     owner.kill('SIGKILL')
     await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
