@@ -1,6 +1,6 @@
 // `polar serve` that is told of no inference server: it samples from a model of its own, survives that model's process, and leaves nothing.
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -146,6 +146,20 @@ describe('polar serve without an inference server', () => {
     const pid = enginePid(node)
     await node.serving.stop('SIGKILL')
     await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
+  }, 60_000)
+})
+
+describe('polar serve whose model’s process cannot be started again', () => {
+  it('ends, and says why', async () => {
+    const path = join(folder, 'brief.gguf')
+    copyFileSync(model.path, path)
+    const node = await serve({ ...NOISE, model: path })
+    const pid = enginePid(node)
+    const gone = once(node.serving.child, 'exit')
+    rmSync(path)
+    process.kill(pid, 'SIGKILL')
+    expect(await gone).toEqual([1, null])
+    expect(node.serving.stderr()).toMatch(/polar: the embedded engine is lost: it died too often, at last with: .*brief\.gguf/)
   }, 60_000)
 })
 

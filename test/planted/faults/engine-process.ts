@@ -64,6 +64,14 @@ export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
     suites: [INFERENCE],
   },
   {
+    name: 'a node goes on without its engine',
+    file: 'src/threads/engine.ts',
+    find: "      if (phase === 'failed') failure.resolve(",
+    replace: "      if (phase === 'draining') failure.resolve(",
+    suites: [EMBEDDED],
+    tests: 'ends, and says why',
+  },
+  {
     name: 'a node that stops leaves its engine out of the drain',
     file: 'src/node-drain.ts',
     find: '...(engine === null ? [] :',
