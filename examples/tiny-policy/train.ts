@@ -23,7 +23,7 @@ export type Training = {
 
 export type Progress = { readonly step: number; readonly loss: number; readonly tokensPerSecond: number }
 
-const SOURCE = join(import.meta.dirname, 'train.c')
+const SOURCE = join(import.meta.dirname, 'trainer/train.c')
 const FLAGS = ['-O3', '-march=native', '-ffast-math', '-fopenmp']
 /** In the order in which the trainer reads them. */
 const LAYER_TENSORS = [

@@ -39,14 +39,14 @@ export const TINY_POLICY_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'gradients of keys stay turned by their positions',
-    file: 'examples/tiny-policy/train.c',
+    file: 'examples/tiny-policy/trainer/network.h',
     find: '    rotate(w->d_key, t, key_heads, -1);\n',
     replace: '',
     suites: ['test/e2e/tiny-policy-training.test.ts'],
   },
   {
     name: 'only one thread’s gradients are followed',
-    file: 'examples/tiny-policy/train.c',
+    file: 'examples/tiny-policy/trainer/train.c',
     find: 'work[0].gradients[p] += work[i].gradients[p]',
     replace: 'work[0].gradients[p] += 0',
     suites: ['test/e2e/tiny-policy-training.test.ts'],
