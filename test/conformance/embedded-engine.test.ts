@@ -178,6 +178,43 @@ describe('a generation', () => {
   })
 })
 
+describe('a model without a chat template', () => {
+  const model = () => openScriptedModel(vocabulary, idsOf('ok'), { chatTemplate: null })
+  const ids = vocabulary.encode('Hi')
+  const sampled = idsOf('ok')
+
+  it.each(['vllm', 'sglang', 'llamacpp'] as const)('refuses chats and says where it can be asked (%s)', async (shape) => {
+    const response = await chat(await open(model(), { shape }))
+    expect([response.status, await response.text()]).toEqual([400, expect.stringMatching(/no chat template.*\/generate.*\/completion/)])
+  })
+
+  it('answers SGLang’s /generate', async () => {
+    const engine = await open(model(), { shape: 'sglang' })
+    const answer = await json(post(engine, '/generate', { input_ids: ids, return_logprob: true, sampling_params: { max_new_tokens: 9 } }))
+    expect(answer).toMatchObject({
+      text: 'ok',
+      output_ids: sampled,
+      meta_info: { prompt_tokens: 2, cached_tokens: 2, weight_version: 'default', finish_reason: { type: 'stop', matched: END } },
+    })
+    expect(answer.meta_info.output_token_logprobs).toEqual([
+      [-1, sampled[0], null],
+      [-2, END, null],
+    ])
+    const none = await json(post(engine, '/generate', { text: 'Hi', sampling_params: { max_new_tokens: 0 } }))
+    expect(none).toMatchObject({ text: '', output_ids: [], meta_info: { finish_reason: { type: 'length' } } })
+  })
+
+  it('answers llama.cpp’s /completion', async () => {
+    const engine = await open(model(), { shape: 'llamacpp' })
+    const answer = await json(post(engine, '/completion', { prompt: ids, n_probs: 1, return_tokens: true }))
+    expect(answer).toMatchObject({ content: 'ok', tokens: sampled, stop_type: 'eos', tokens_evaluated: 2, timings: { cache_n: 2 } })
+    expect(answer.completion_probabilities.map(({ id, logprob }: { id: number; logprob: number }) => [id, logprob])).toEqual([
+      [sampled[0], -1],
+      [END, -2],
+    ])
+  })
+})
+
 describe('a pause', () => {
   const start = async (options: Partial<EmbeddedEngineOptions> = {}, extra: object = {}) => {
     const grants = openGrants()

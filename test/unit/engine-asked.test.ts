@@ -38,6 +38,14 @@ describe('the sampling a request asks for', () => {
     expect(asked(reading)).toMatchObject(meant)
   })
 
+  it.each([
+    [{ seed: 5 }, 5],
+    [{ seed: -1 }, null],
+    [{}, null],
+  ])('has llama.cpp’s seed, of which -1 is any: %j', (fields, expected) => {
+    expect(asked(readCompletion(reader('llamacpp'), { prompt: [1], ...fields })).seed).toBe(expected)
+  })
+
   it.each([-1, 0])('keeps all candidates at top_k %d', (topK) => {
     expect(samplingOf({ top_k: topK }, SHAPES.llamacpp.defaultSampling).topK).toBe(0)
   })

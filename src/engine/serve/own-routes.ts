@@ -71,7 +71,8 @@ export const readCompletion: ReadRequest = (reader, body) => {
   const probabilities = request.n_probs ?? 0
   const wishes: Wishes = {
     choices: 1,
-    seed: request.seed ?? null,
+    // Below 0 it means any.
+    seed: request.seed === undefined || request.seed === null || request.seed < 0 ? null : request.seed,
     ...samplingOf(request, reader.shape.defaultSampling),
     topLogprobs: probabilities,
     stops: request.stop ?? [],
