@@ -136,11 +136,12 @@ describe('what is kept of a generation', () => {
     const fresh = await open()
     const start = freshPrompt(40)
     const first = await generate(order(start, sampling), 20)
-    const prompt = [...start, ...first.ids.slice(0, 19), 7, 8, 9]
+    // It parts from what is held before that ends.
+    const prompt = [...start, ...first.ids.slice(0, 10), 7, 8, 9]
     const reused = await generate(order(prompt, sampling), 20)
     const anew = await generate(order(prompt, sampling), 20, fresh)
     await fresh.close()
-    expect([reused.cachedTokens, anew.cachedTokens]).toEqual([start.length + 19, 0])
+    expect([reused.cachedTokens, anew.cachedTokens]).toEqual([start.length + 10, 0])
     expect(reused.ids).toEqual(anew.ids)
     expectClose(
       reused.tokens.map(({ logprob }) => logprob),
@@ -228,8 +229,20 @@ describe('a generation that is ended', () => {
         return { pending }
       },
     ],
-    ['while nobody asks for a token', async (events) => ({ pending: await drawing(events).then(() => null) })],
-    ['while a token is drawn', async (events) => ({ pending: (await drawing(events).then(() => null)) ?? events.next() })],
+    [
+      'while nobody asks for a token',
+      async (events) => {
+        await drawing(events)
+        return { pending: null }
+      },
+    ],
+    [
+      'while a token is drawn',
+      async (events) => {
+        await drawing(events)
+        return { pending: events.next() }
+      },
+    ],
   ]
 
   /** As many as there are places begin: one that was kept would be missed. */

@@ -6,7 +6,6 @@ import type { LoadedModel } from '../../src/engine/embedded/model.ts'
 import { type TinyModel, writeTinyModel } from '../lib/tiny-model.ts'
 
 const FIXTURE = new URL('fixtures/embedded-model-worker.ts', import.meta.url)
-const ENDLESS = Number.POSITIVE_INFINITY
 
 let file: TinyModel
 let own: LoadedModel
@@ -34,8 +33,8 @@ async function drawHere(): Promise<readonly number[]> {
   return ids
 }
 
-function start(tokens: number, closes: boolean): Worker {
-  return new Worker(FIXTURE, { workerData: { path: file.path, tokens, closes } })
+function start(closes: boolean): Worker {
+  return new Worker(FIXTURE, { workerData: { path: file.path, closes } })
 }
 
 describe('a model on a worker thread', () => {
@@ -43,20 +42,11 @@ describe('a model on a worker thread', () => {
     ['closes it', true],
     ['leaves it open', false],
   ])('draws what one on this thread draws, and the thread that %s ends by itself', async (_, closes) => {
-    const workers = [start(10, closes), start(10, closes)]
+    const workers = [start(closes), start(closes)]
     const exits = workers.map((worker) => once(worker, 'exit'))
     const ids = await Promise.all(workers.map((worker) => once(worker, 'message')))
     expect(ids).toEqual([[ownIds], [ownIds]])
     expect(await Promise.all(exits)).toEqual([[0], [0]])
-    expect(await drawHere()).toEqual(ownIds)
-  })
-
-  it('may be ended with its thread while it draws', async () => {
-    for (let time = 0; time < 3; time += 1) {
-      const worker = start(ENDLESS, false)
-      await once(worker, 'message')
-      await worker.terminate()
-    }
     expect(await drawHere()).toEqual(ownIds)
   })
 })

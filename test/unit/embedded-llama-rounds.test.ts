@@ -47,9 +47,9 @@ describe('rounds', () => {
     const all = [rounds.together(0, a.work, NEVER), rounds.alone(erase.work, NEVER), rounds.alone(read.work, NEVER)]
     await nextTurns()
     expect(log).toEqual(['a'])
+    all.push(rounds.together(0, b.work, NEVER))
     a.end()
     await nextTurns()
-    all.push(rounds.together(0, b.work, NEVER))
     expect(log).toEqual(['a', 'erase'])
     erase.end()
     await nextTurns()

@@ -16,7 +16,10 @@ import { type Place, Places } from './sequences.ts'
 /** For what must be done whoever leaves. */
 const NEVER = new AbortController().signal
 
-/** Loads another model while one runs, too. Logprobs of one prompt agree to 1e-4, whatever it shares a step or a beginning with. */
+/**
+ * Loads another model while one runs, too. Logprobs of one prompt agree to 1e-4, whatever it shares a step or a beginning with.
+ * The native library ends the whole process when a worker thread is terminated while a model on it draws: such a thread closes it first.
+ */
 export async function openModel(file: ModelFile): Promise<LoadResult> {
   const read = await readGgufHeader(file.path)
   if (!read.ok) return read
