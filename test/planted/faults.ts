@@ -4,6 +4,7 @@ import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
 import { EMBEDDED_FAULTS } from './faults/embedded.ts'
 import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
+import { EMBEDDED_LLAMA_FAULTS } from './faults/embedded-llama.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
@@ -25,6 +26,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ENGINE_FAULTS,
   ...EMBEDDED_FAULTS,
   ...ENGINE_PROCESS_FAULTS,
+  ...EMBEDDED_LLAMA_FAULTS,
   ...REPLICA_FAULTS,
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
