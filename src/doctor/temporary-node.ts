@@ -26,6 +26,7 @@ export type Changes = {
   readonly uploadRoots: readonly string[]
 }
 
+/** The problem says in the user's terms why it does not start; then nothing is left of it. */
 export async function openTemporaryNode(config: Config, changes: Changes): Promise<OpenedNode> {
   const folder = await mkdtemp(join(tmpdir(), 'polar-doctor-'))
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true })
@@ -53,6 +54,7 @@ export async function openTemporaryNode(config: Config, changes: Changes): Promi
 
 const LOOPBACK = '127.0.0.1'
 
+/** What the node that is looked at has of the user's configuration. */
 export function temporary(config: Config, folder: string, { model, uploadRoots }: Changes): Config {
   return {
     ...config,
