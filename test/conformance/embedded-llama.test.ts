@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -355,6 +355,21 @@ describe('a vocabulary', () => {
   it('writes bytes that are no whole character as U+FFFD', () => {
     const ids = model.vocabulary.encode('\u{1F600}')
     expect(model.vocabulary.decode(ids.slice(0, 1))).toBe('\uFFFD')
+  })
+})
+
+describe('a model whose file is written over', () => {
+  it('goes on with the weights it has', async () => {
+    const copy = join(folder, 'copy.gguf')
+    copyFileSync(path, copy)
+    const result = await openModel({ path: copy, contextTokens: CONTEXT_TOKENS, sequences: 1, threads: 1 })
+    if (!result.ok) throw new Error(result.error)
+    const [first, second] = [freshPrompt(20), freshPrompt(20)]
+    const before = await generate(order(first), 10, result.model)
+    truncateSync(copy, 0)
+    expect((await generate(order(first), 10, result.model)).ids).toEqual(before.ids)
+    expect((await generate(order(second), 10, result.model)).ids).toEqual((await generate(order(second), 10)).ids)
+    await result.model.close()
   })
 })
 

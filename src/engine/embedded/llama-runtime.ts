@@ -63,7 +63,8 @@ function installing(): string {
 }
 
 async function readWeights(llama: Llama, file: ModelFile, contextTokens: number): Promise<LoadedWeights> {
-  const model = await llama.loadModel({ modelPath: file.path, gpuLayers: 0 })
+  // Read and not mapped: a trainer may write the next weights over a file whose weights are used.
+  const model = await llama.loadModel({ modelPath: file.path, gpuLayers: 0, useMmap: false })
   try {
     const context = await model.createContext({
       contextSize: contextTokens,
