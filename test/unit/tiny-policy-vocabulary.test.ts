@@ -18,11 +18,10 @@ describe('a prefix of Qwen3’s vocabulary', () => {
 
   it('cuts a text into the same ids where Qwen3 needs no later merge', async () => {
     const qwen = await loadQwen()
-    const words = 'the function return title for user in data'
-      .split(' ')
-      .filter((word) => qwen.encode(word).every((id) => id < BYTES + MERGES))
-    expect(words.length).toBeGreaterThan(4)
-    for (const word of words) expect(tiny.encode(word)).toEqual(qwen.encode(word))
+    const texts = tiny.tokens.slice(0, BYTES + MERGES).map((_, id) => tiny.decode([id]))
+    const known = texts.filter((text) => qwen.encode(text).every((id) => id < BYTES + MERGES))
+    expect(known.length).toBeGreaterThan(0.9 * MERGES)
+    expect(known.map(tiny.encode)).toEqual(known.map(qwen.encode))
   })
 
   it('has all of Qwen3’s added tokens, in their order, as single ids after the merges', async () => {

@@ -3,10 +3,10 @@ import type { PlantedFault } from '../fault.ts'
 
 export const TINY_POLICY_FAULTS: readonly PlantedFault[] = [
   {
-    name: 'a tensor is said to lie where the one before it ends',
+    name: 'a tensor is said to lie four bytes after its place',
     file: 'examples/tiny-policy/gguf.ts',
-    find: 'offset = aligned(offset + data.byteLength, DEFAULT_ALIGNMENT)',
-    replace: 'offset += data.byteLength',
+    find: "head.number('uint64', offset)",
+    replace: "head.number('uint64', offset + 4)",
     suites: ['test/unit/tiny-policy-gguf.test.ts'],
   },
   {
