@@ -7,7 +7,7 @@ import { account, checkAgainstWire, expectAgreement, expectCompleted } from './r
 import { sources } from './sources.ts'
 import { MODEL_FILE, openRealEngine, openStand, type Stand, TASK_MS } from './stand.ts'
 
-const SAMPLES = 4
+const SAMPLES = 3
 const ENOUGH_TOKENS = 1_000
 
 export function describeAgents(kind: 'vllm' | 'sglang'): void {

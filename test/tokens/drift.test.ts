@@ -8,8 +8,8 @@ import { account, checkAgainstWire, expectAgreement, expectCompleted, sum } from
 import { program } from './sources.ts'
 import { MODEL_FILE, openRealEngine, openStand, type Rollout, type Stand, TASK_MS } from './stand.ts'
 
-const [TURNS, TEMPERATURE, MAX_TOKENS] = [5, 1.7, 40]
-const SESSIONS = 6
+const [TURNS, TEMPERATURE, MAX_TOKENS] = [4, 1.5, 120]
+const SESSIONS = 5
 
 describe('free sampling at high temperature', () => {
   let stand: Stand
