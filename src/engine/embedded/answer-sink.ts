@@ -1,25 +1,28 @@
 // Where a request's choices go as they grow: into one answer at the end, or live into a stream.
 import type { ServerResponse } from 'node:http'
 import type { AnswerForm, Asked } from '../serve/asked.ts'
-import { beginEvents, endEvents, sendEvents, sendJson } from '../serve/reply.ts'
+import { beginEvents, endEvents, sendJson, writeEvents } from '../serve/reply.ts'
 import type { GeneratedChoice, Generation } from '../wire/generation.ts'
 import type { StreamWriter } from '../wire/shape.ts'
 import { openAnswerDeltas } from './answer-deltas.ts'
 import type { GrowingChoice } from './growing-choice.ts'
 
 export type AnswerSink = {
-  /** A token has been drawn for a choice. Waits for a client that reads slowly. */
-  grown(now: () => Generation, choice: GrowingChoice): Promise<void>
+  /** A token has been drawn for a choice. */
+  grown(now: () => Generation, choice: GrowingChoice): void
   /** All choices have ended. */
-  end(generation: Generation): Promise<void>
+  end(generation: Generation): void
 }
 
-/** Once the signal is aborted nothing more is written. */
+/**
+ * Once the signal is aborted nothing more is written. A client that reads slowly holds no seat, let alone new weights: what it
+ * has not read stays in memory, at most one context of it.
+ */
 export function openAnswerSink(form: AnswerForm, asked: Asked, response: ServerResponse, gone: AbortSignal): AnswerSink {
   if (form.type === 'stream') return openStream(form.writer, asked, response, gone)
   return {
-    grown: async () => {},
-    async end(generation) {
+    grown: () => {},
+    end(generation) {
       if (!gone.aborted) sendJson(response, 200, form.whole(generation))
     },
   }
@@ -43,25 +46,25 @@ function openStream(writer: StreamWriter, asked: Asked, response: ServerResponse
     if (delta.isLast) ended.add(choice.index)
     return writer.delta(generation, choice, delta)
   }
-  const send = (events: readonly object[]) =>
-    sendEvents(
+  const send = (events: readonly object[]) => {
+    writeEvents(
       response,
       events.map((event) => JSON.stringify(event)),
-      gone,
     )
+  }
   return {
-    async grown(now, choice) {
+    grown(now, choice) {
       if (gone.aborted) return
       const generation = now()
-      await send([...openingOf(generation), ...deltasOf(generation, choice.now(), choice.safeText())])
+      send([...openingOf(generation), ...deltasOf(generation, choice.now(), choice.safeText())])
     },
-    async end(generation) {
+    end(generation) {
       if (gone.aborted) return
       // Those that were ended from outside have not said so yet.
       const left = generation.choices.filter(({ index }) => !ended.has(index))
       const last = left.flatMap((choice) => deltasOf(generation, choice, choice.text))
-      await send([...openingOf(generation), ...last, ...writer.closing(generation)])
-      if (!gone.aborted) endEvents(response)
+      send([...openingOf(generation), ...last, ...writer.closing(generation)])
+      endEvents(response)
     },
   }
 }

@@ -50,7 +50,7 @@ export async function serveGeneration(
   request.settle()
   const broken = outcomes.find((outcome) => outcome.status === 'rejected')
   if (broken !== undefined) throw broken.reason
-  await sink.end(request.now())
+  sink.end(request.now())
 }
 
 type Read =

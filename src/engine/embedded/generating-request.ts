@@ -1,5 +1,4 @@
 // The choices of one request while they are drawn, and the generation that they make up at any moment.
-
 import type { Asked } from '../serve/asked.ts'
 import { seededHex, seededNumbers, wholeBetween } from '../serve/seeded.ts'
 import type { Generation } from '../wire/generation.ts'
@@ -73,11 +72,11 @@ export function openRequest(
   })
 
   /** True when the choice goes on. */
-  const take = async (choice: GrowingChoice, index: number, event: Parameters<GrowingChoice['add']>[0]): Promise<boolean> => {
+  const take = (choice: GrowingChoice, index: number, event: Parameters<GrowingChoice['add']>[0]): boolean => {
     const goesOn = choice.add(event)
     if (!hasDrawn[index]) tally.firstToken(elapsedSeconds())
     hasDrawn[index] = true
-    await sink.grown(now, choice)
+    sink.grown(now, choice)
     return goesOn
   }
   return {
@@ -95,7 +94,7 @@ export function openRequest(
           const { value: event, done } = await events.next()
           if (done === true) return
           if (event.type === 'drawn') {
-            goesOn = await take(choice, index, event)
+            goesOn = take(choice, index, event)
             continue
           }
           tally.started(asked.promptIds.length, event.cachedTokens)

@@ -5,7 +5,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { AnswerForm, Asked, Reader, ReadRequest } from '../serve/asked.ts'
 import type { Batch } from '../serve/batch.ts'
 import type { Tally } from '../serve/metrics.ts'
-import { beginEvents, endEvents, sendEvents, sendJson, sendJsonText } from '../serve/reply.ts'
+import { beginEvents, drained, endEvents, sendJson, sendJsonText, writeEvents } from '../serve/reply.ts'
 import type { IncomingGeneration } from '../serve/route.ts'
 import { idsDigest, seededHex } from '../serve/seeded.ts'
 import { answerDeltas } from '../wire/deltas.ts'
@@ -193,7 +193,7 @@ async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stre
       continue
     }
     sampled = Math.max(sampled, chunk.afterTokens)
-    await sendEvents(response, [jsonOf(chunk)], job.signal)
+    if (!writeEvents(response, [jsonOf(chunk)])) await drained(response, job.signal)
   }
   record(job, stopped ?? job.generation)
   if (!job.signal.aborted) endEvents(response)

@@ -20,9 +20,13 @@ export function beginEvents(response: ServerResponse): void {
   response.flushHeaders()
 }
 
-/** Writes events at once, and waits where the client reads more slowly than they are written; not once the signal is aborted. */
-export async function sendEvents(response: ServerResponse, jsons: readonly string[], signal: AbortSignal): Promise<void> {
-  if (jsons.length === 0 || response.write(jsons.map((json) => `data: ${json}\n\n`).join(''))) return
+/** False when the client reads more slowly than it is written to. */
+export function writeEvents(response: ServerResponse, jsons: readonly string[]): boolean {
+  return jsons.length === 0 || response.write(jsons.map((json) => `data: ${json}\n\n`).join(''))
+}
+
+/** Waits until the client has read what was written, not once the signal is aborted. */
+export async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const finish = () => {
       response.off('drain', finish)
