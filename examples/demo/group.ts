@@ -14,7 +14,7 @@ type Row = {
 
 export type Group = {
   readonly rows: readonly Row[]
-  /** Rewards that are all alike give every sample the advantage 0: the group is no gradient. */
+  /** Rewards that are all alike give every sample the advantage 0: the group is no gradient. A session that was not graded has none. */
   readonly teaches: boolean
   /** Of a session that was right, after several turns; null when none was. */
   readonly solution: Trace | null
@@ -39,7 +39,7 @@ export function readGroup({ result, idempotencyKey }: Callback): Group {
   const solved = rows.findIndex(({ reward, calls }) => reward === 1 && calls > 1)
   return {
     rows,
-    teaches: new Set(rows.map(({ reward }) => reward)).size > 1,
+    teaches: new Set(rows.map(({ reward }) => reward).filter((reward) => reward !== null)).size > 1,
     solution: result.results[solved]?.trajectory.traces[0] ?? null,
     problems: [
       ...(result.status === 'completed' ? [] : [`task ${result.task_id} ended ${result.status}`]),
