@@ -55,8 +55,8 @@ describe('a distribution that is drawn from', () => {
         const wanted = oracle(probabilities, sampling)
         expect(kept.map(({ id }) => id)).toEqual([...wanted.keys()])
         for (const { id, logprob } of kept) expect(Math.exp(logprob)).toBeCloseTo(wanted.get(id) ?? -1, 10)
-        for (const [rank, [, probability]] of [...probabilities].entries()) {
-          expect(distribution.logprobAt(rank, 'raw')).toBeCloseTo(Math.log(probability), 10)
+        for (const [id, probability] of probabilities) {
+          expect(distribution.logprobOf(id, 'raw')).toBeCloseTo(Math.log(probability), 10)
         }
       }),
     )
@@ -86,7 +86,7 @@ describe('a distribution that is drawn from', () => {
     const draws = 20_000
     const counts = new Map<number, number>()
     for (let draw = 0; draw < draws; draw += 1) {
-      const id = distribution.idAt(distribution.rankAt(next()))
+      const id = distribution.draw(next())
       counts.set(id, (counts.get(id) ?? 0) + 1)
     }
     for (const [id, p] of oracle(probabilities, sampling)) {
@@ -98,14 +98,23 @@ describe('a distribution that is drawn from', () => {
   it.each([0, 0.5, 1 - 2 ** -53])('draws a kept token at %d of the mass', (uniform) => {
     const distribution = new Distribution(3)
     distribution.fill(sorted([0.7, 0.2, 0.1]), { ...UNTOUCHED, topK: 2 })
-    expect([0, 1]).toContain(distribution.rankAt(uniform))
+    expect([0, 1]).toContain(distribution.draw(uniform))
   })
 
   it('never draws a token that float32 gives no probability, and shows none', () => {
     const distribution = new Distribution(3)
     distribution.fill(sorted([1, 0, 0]), { ...UNTOUCHED, temperature: 50 })
     expect(distribution.alternatives(3, 'raw')).toEqual([{ id: 0, logprob: 0 }])
-    expect(distribution.rankAt(1 - 2 ** -53)).toBe(0)
+    expect(distribution.draw(1 - 2 ** -53)).toBe(0)
+  })
+
+  it('draws the same token when two that are as good as equal change places', () => {
+    const distribution = new Distribution(4)
+    const draw = (probabilities: readonly number[]): readonly number[] => {
+      distribution.fill(sorted(probabilities), { ...UNTOUCHED, temperature: 1.3 })
+      return [0.1, 0.35, 0.6, 0.9].map((uniform) => distribution.draw(uniform))
+    }
+    expect(draw([0.25, 0.25 + 1e-9, 0.25, 0.25])).toEqual(draw([0.25 + 1e-9, 0.25, 0.25, 0.25 + 2e-9]))
   })
 
   it('forgets the position before', () => {

@@ -116,9 +116,15 @@ function startTokens(sequence: LlamaContextSequence, piece: Int32Array, { sampli
   const options: SequenceEvaluateOptions =
     isGreedy(sampling) || !isNative
       ? { temperature: 0, yieldEogToken: true }
-      : { temperature: 1, topK: 0, topP: 1, minP: 0, seed: nativeSeed(sampling.seed), yieldEogToken: true }
+      : { temperature: 1, topK: NO_TOP_K, topP: 1, minP: 0, seed: nativeSeed(sampling.seed), yieldEogToken: true }
   return sequence.evaluateWithMetadata(toTokens(piece), { confidence: true, probabilities: !isNative || alternatives > 0 }, options)
 }
+
+/**
+ * 0 keeps every token as well, but sorts them first: then two tokens that are as good as equal change places with the last bits of a
+ * logit, and a seed that meets them draws the other one. The library's type lacks its own way of leaving the step out.
+ */
+const NO_TOP_K = null as unknown as number
 
 function drawsNatively(sampling: Sampling): boolean {
   return isGreedy(sampling) || isUntouched(sampling)
@@ -142,8 +148,8 @@ function chooser(distribution: Distribution, { sampling, logprobMode, alternativ
       if (!(confidence > 0)) throw new BrokenDistributionError()
       return { type: 'drawn', id: token, logprob: Math.min(0, Math.log(confidence)), alternatives: shown }
     }
-    const rank = distribution.rankAt(uniform())
-    return { type: 'drawn', id: distribution.idAt(rank), logprob: distribution.logprobAt(rank, logprobMode), alternatives: shown }
+    const id = distribution.draw(uniform())
+    return { type: 'drawn', id, logprob: distribution.logprobOf(id, logprobMode), alternatives: shown }
   }
 }
 

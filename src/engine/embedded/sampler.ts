@@ -21,17 +21,16 @@ export function seededUniforms(seed: number): () => number {
   return () => (Math.floor(next() * 2 ** 27) * 2 ** 26 + Math.floor(next() * 2 ** 26)) / 2 ** 53
 }
 
-/**
- * One position: every token the model gives a probability, the most probable first, and which of them may be drawn. Its arrays are
- * filled anew at each position.
- */
+/** One position: every token the model gives a probability, and which of them may be drawn. Its arrays are filled anew at each position. */
 export class Distribution {
   /** How many tokens have a probability, and how many of the first of them may be drawn. */
   #length = 0
   #kept = 0
+  /** The most probable first. */
   readonly #ids: Int32Array
+  /** By id. */
   readonly #probabilities: Float64Array
-  /** Relative to the first token's, after the temperature. */
+  /** By id, relative to the most probable one's, after the temperature; 0 for a token that may not be drawn. */
   readonly #weights: Float64Array
   #probabilitySum = 0
   #weightSum = 0
@@ -47,12 +46,14 @@ export class Distribution {
    * less probable than that is never drawn, whatever the temperature. Throws when the first one has none, as in broken weights.
    */
   fill(probabilities: ReadonlyMap<number, number>, sampling: Sampling): void {
+    this.#probabilities.fill(0)
+    this.#weights.fill(0)
     let length = 0
     let sum = 0
     for (const [id, probability] of probabilities) {
       if (!(probability > 0)) break
       this.#ids[length] = id
-      this.#probabilities[length] = probability
+      this.#probabilities[id] = probability
       sum += probability
       length += 1
     }
@@ -63,62 +64,72 @@ export class Distribution {
   }
 
   #keep({ temperature, topK, topP, minP }: Sampling): void {
-    const [probabilities, weights] = [this.#probabilities, this.#weights]
-    const highest = probabilities[0] ?? 0
+    const highest = this.#probabilityAt(0)
     const power = temperature < GREEDY_TEMPERATURE ? 1 : 1 / temperature
     // Tokens as probable as the last of the top k stay with it.
-    const rarest = topK > 0 && topK < this.#length ? (probabilities[topK - 1] ?? 0) : 0
+    const rarest = topK > 0 && topK < this.#length ? this.#probabilityAt(topK - 1) : 0
     let kept = 0
     let sum = 0
     for (; kept < this.#length; kept += 1) {
-      const probability = probabilities[kept] ?? 0
+      const probability = this.#probabilityAt(kept)
       const weight = (probability / highest) ** power
       // A weight too small for a double is as good as no candidate.
       if (probability < rarest || weight < minP || weight === 0) break
-      weights[kept] = weight
+      this.#weights[this.#ids[kept] ?? 0] = weight
       sum += weight
-    }
-    // The smallest set that holds at least this much, the first token always among them.
-    if (topP < 1) {
-      const wanted = topP * sum
-      let held = 0
-      let count = 0
-      while (count === 0 || (count < kept && held < wanted)) {
-        held += weights[count] ?? 0
-        count += 1
-      }
-      kept = count
-      sum = held
     }
     this.#kept = kept
     this.#weightSum = sum
+    if (topP < 1) this.#cutAt(topP * sum)
   }
 
-  /** The rank of the token that stands at `uniform` in [0, 1) of the kept tokens' mass. */
-  rankAt(uniform: number): number {
+  /** Keeps the smallest set that holds at least this much, the first token always in it. */
+  #cutAt(wanted: number): void {
+    let held = 0
+    let kept = 0
+    for (const id of this.#ids.subarray(0, this.#kept)) {
+      if (kept > 0 && held >= wanted) {
+        this.#weights[id] = 0
+      } else {
+        held += this.#weights[id] ?? 0
+        kept += 1
+      }
+    }
+    this.#kept = kept
+    this.#weightSum = held
+  }
+
+  /**
+   * The token that stands at `uniform` in [0, 1) of the mass of those that may be drawn. They stand in the order of their ids: in that of
+   * their probabilities, two that are as good as equal would change places with the last bits of a logit.
+   */
+  draw(uniform: number): number {
     let left = uniform * this.#weightSum
-    for (let rank = 0; rank < this.#kept; rank += 1) {
-      left -= this.#weights[rank] ?? 0
-      if (left < 0) return rank
+    let last = 0
+    for (let id = 0; id < this.#weights.length; id += 1) {
+      const weight = this.#weights[id] ?? 0
+      if (weight === 0) continue
+      left -= weight
+      if (left < 0) return id
+      last = id
     }
     // Rounding may leave a rest.
-    return this.#kept - 1
-  }
-
-  idAt(rank: number): number {
-    return this.#ids[rank] ?? 0
+    return last
   }
 
   /** Finite and at most 0 for a token that may be drawn. */
-  logprobAt(rank: number, mode: 'raw' | 'processed'): number {
-    return mode === 'raw'
-      ? Math.min(0, Math.log((this.#probabilities[rank] ?? 0) / this.#probabilitySum))
-      : Math.min(0, Math.log((this.#weights[rank] ?? 0) / this.#weightSum))
+  logprobOf(id: number, mode: 'raw' | 'processed'): number {
+    const [part, sum] = mode === 'raw' ? [this.#probabilities[id], this.#probabilitySum] : [this.#weights[id], this.#weightSum]
+    return Math.min(0, Math.log((part ?? 0) / sum))
   }
 
   /** The most probable ones, of those that could have been drawn when `processed`. */
   alternatives(count: number, mode: 'raw' | 'processed'): readonly { readonly id: number; readonly logprob: number }[] {
     const shown = Math.min(count, mode === 'raw' ? this.#length : this.#kept)
-    return Array.from({ length: shown }, (_, rank) => ({ id: this.idAt(rank), logprob: this.logprobAt(rank, mode) }))
+    return Array.from(this.#ids.subarray(0, shown), (id) => ({ id, logprob: this.logprobOf(id, mode) }))
+  }
+
+  #probabilityAt(rank: number): number {
+    return this.#probabilities[this.#ids[rank] ?? 0] ?? 0
   }
 }

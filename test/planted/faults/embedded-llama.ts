@@ -46,8 +46,15 @@ export const EMBEDDED_LLAMA_FAULTS: readonly PlantedFault[] = [
   {
     name: 'top_p is taken of the mass before min_p',
     file: 'src/engine/embedded/sampler.ts',
-    find: 'const wanted = topP * sum',
-    replace: 'const wanted = (topP * this.#probabilitySum) / highest',
+    find: 'this.#cutAt(topP * sum)',
+    replace: 'this.#cutAt((topP * this.#probabilitySum) / highest)',
+    suites: SAMPLER,
+  },
+  {
+    name: 'a token that top_p cut away may still be drawn',
+    file: 'src/engine/embedded/sampler.ts',
+    find: 'this.#weights[id] = 0',
+    replace: 'void id',
     suites: SAMPLER,
   },
   {
