@@ -90,6 +90,7 @@ describe('polar serve without an inference server', () => {
     expect(said.get('embedded-engine')).toMatchObject({ model: 'tiny-policy', asked_for: false })
     await node.until(isUp)
     expect(await node.replicas()).toMatchObject([{ id: 'embedded', embedded: true, tier: 'train', url: said.get('embedded-engine')?.url }])
+    expect(await (await node.control('/health')).json()).toEqual({ status: 'ok', nodes: 1, engine: 'embedded' })
     expect((await node.engines('list')).stdout).toMatch(/replica embedded {2}http:\S+ {2}embedded engine {2}up, train/)
 
     expect(await node.serving.stop()).toBe(0)

@@ -6,10 +6,12 @@ import { refuse } from '../errors.ts'
 import { nodeInfo } from '../shapes.ts'
 
 export function nodeRoutes(app: FastifyInstance, context: RouteContext): void {
-  // Open to anyone who reaches the port, so it says no more than that the node answers.
+  // Open to anyone who reaches the port, so it says no more than that the node answers; and where it samples from a model of its own,
+  // that it does: a node that was meant to have servers looks healthy otherwise.
   app.get('/health', async (_request, reply) => {
     const answer = await context.askServer<readonly GatewayView[]>((ask) => ({ type: 'list-gateways', ask }))
-    return answer.ok ? reply.send({ status: 'ok', nodes: answer.value.length }) : refuse(reply, 'unavailable')
+    if (!answer.ok) return refuse(reply, 'unavailable')
+    return reply.send({ status: 'ok', nodes: answer.value.length, ...(context.embeddedUrl === null ? {} : { engine: 'embedded' }) })
   })
 
   app.get('/nodes', async (_request, reply) => {
