@@ -3,8 +3,8 @@ import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
 import { EMBEDDED_FAULTS } from './faults/embedded.ts'
-import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
 import { EMBEDDED_LLAMA_FAULTS } from './faults/embedded-llama.ts'
+import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
@@ -16,12 +16,15 @@ import { RESPONSES_FAULTS } from './faults/responses.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
 import { SURFACE_FAULTS } from './faults/surface.ts'
+import { TINY_POLICY_FAULTS } from './faults/tiny-policy.ts'
 import { TOKEN_FAULTS } from './faults/tokens.ts'
+import { REAL_TOKEN_FAULTS } from './faults/tokens-real.ts'
 import { TRAJECTORY_FAULTS } from './faults/trajectory.ts'
 
 export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
   ...TOKEN_FAULTS,
+  ...REAL_TOKEN_FAULTS,
   ...PROXY_FAULTS,
   ...ENGINE_FAULTS,
   ...EMBEDDED_FAULTS,
@@ -38,4 +41,5 @@ export const FAULTS: readonly PlantedFault[] = [
   ...SESSION_FAULTS,
   ...ROLLOUT_FAULTS,
   ...SURFACE_FAULTS,
+  ...TINY_POLICY_FAULTS,
 ]

@@ -1,0 +1,68 @@
+// Broken rules that only a real model's tokens show: a logprob that is a little off, or another token's, or of other weights.
+import type { PlantedFault } from '../fault.ts'
+
+const ENGINE = ['test/tokens/engine.test.ts']
+const MODES = ['test/tokens/modes.test.ts']
+const DRIFT = ['test/tokens/drift.test.ts']
+const WEIGHTS = ['test/e2e/weight-versions.test.ts']
+
+export const REAL_TOKEN_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'the embedded engine keeps keys in float16',
+    file: 'src/engine/embedded/llama-runtime.ts',
+    find: "experimentalKvCacheKeyType: 'F32'",
+    replace: "experimentalKvCacheKeyType: 'F16'",
+    suites: ENGINE,
+  },
+  {
+    name: 'the embedded engine calls processed what is raw',
+    file: 'src/engine/embedded/sampler.ts',
+    find: "return mode === 'raw'",
+    replace: "return mode !== 'raw'",
+    suites: ENGINE,
+  },
+  {
+    name: "the neighbouring token's logprob is captured",
+    file: 'src/proxy/engines/completion.ts',
+    find: 'return logprobs.content.map((entry: unknown) => (isObject(entry) ? entry.logprob : undefined))',
+    replace: 'return logprobs.content.map((_, at, all) => all.at(at - 1).logprob)',
+    suites: MODES,
+    tests: 'vllm',
+  },
+  {
+    name: 'the logprobs of any engine are taken for raw',
+    file: 'src/proxy/ending.ts',
+    find: "logprobMode: last?.lease.logprobMode ?? 'unknown'",
+    replace: "logprobMode: 'raw'",
+    suites: MODES,
+    tests: 'sglang',
+  },
+  {
+    name: 'a turn that was turned into other ids is not told',
+    file: 'src/trajectory/relations.ts',
+    find: 'if (!knowsMessages && !found.isRewrite) return null',
+    replace: "if (found.class === 'D1') return null",
+    suites: DRIFT,
+  },
+  {
+    name: 'a turn that was turned into other ids after one that held is not told',
+    file: 'src/trajectory/relations.ts',
+    find: 'relateRoot(context, index, lastActive) : relateBranch(context, index)',
+    replace: 'relateRoot(context, index, lastActive) : null',
+    suites: ['test/unit/trajectory-relations.test.ts'],
+  },
+  {
+    name: 'what a pause left of a generation is taken for its answer',
+    file: 'src/proxy/engines/completion.ts',
+    find: "if (finishReason === 'abort' || finishReason === 'unknown') {",
+    replace: "if (finishReason === 'unknown') {",
+    suites: WEIGHTS,
+  },
+  {
+    name: 'all turns of a row are said to be of its last weights',
+    file: 'src/trajectory/rows.ts',
+    find: 'if (version !== undefined && version.version === call.record.weightVersion) version.end = end',
+    replace: 'if (version !== undefined) version.end = end',
+    suites: WEIGHTS,
+  },
+]
