@@ -115,6 +115,23 @@ describe('a generation', () => {
     expect(await next()).toBe('[DONE]')
   })
 
+  it.each([
+    ['sglang', '/generate', { text: 'hi' }, (event: { output_ids: number[] }) => event.output_ids.length],
+    ['llamacpp', '/completion', { prompt: 'hi', return_tokens: true }, (event: { tokens_predicted: number }) => event.tokens_predicted],
+  ] as const)('streams on the engines’ own routes, too (%s)', async (shape, path, body, count) => {
+    const { until, grant } = openGrants()
+    const engine = await open(openScriptedModel(vocabulary, WORDS, { until }), { shape })
+    grant(1)
+    const stream = events(await post(engine, path, { ...body, stream: true }))
+    expect(count((await stream.next()).value)).toBe(1)
+    grant(2)
+    expect(count((await stream.next()).value)).toBe(2)
+    grant(9)
+    for await (const _ of stream) {
+      // To its end.
+    }
+  })
+
   it('ends when its client leaves, and gives back its seat', async () => {
     const { until } = openGrants()
     const model = openScriptedModel(vocabulary, WORDS, { until: (drawn) => (drawn < 1 ? Promise.resolve() : until(drawn)) })

@@ -29,11 +29,16 @@ async function open(options: EngineSettings) {
     const response = await fetch(engine.url + path, { method: 'POST', body: JSON.stringify(body), headers })
     return { status: response.status, json: JSON.parse(await response.text()) }
   }
+  const stream = async (path: string, body: object) => {
+    const response = await fetch(engine.url + path, { method: 'POST', body: JSON.stringify(body) })
+    const lines = (await response.text()).trimEnd().split('\n\n')
+    return { events: lines.filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6))), end: lines.at(-1) }
+  }
   const get = async (path: string) => {
     const response = await fetch(engine.url + path)
     return { status: response.status, json: JSON.parse((await response.text()) || 'null') }
   }
-  return { engine, post, get }
+  return { engine, post, stream, get }
 }
 
 const system = { role: 'system', content: 'Be brief.' }
@@ -121,10 +126,29 @@ describe('SGLang’s /generate', () => {
     expect([json.text, json.meta_info.finish_reason]).toEqual([text, { type: 'stop', matched }])
   })
 
+  it.each([1, 2])('streams all that is sampled so far, of %d choices', async (n) => {
+    const { engine, post, stream } = await open({ shape: 'sglang' })
+    const asked = { input_ids: [1, 2], return_logprob: true, sampling_params: { n, sampling_seed: 4 } }
+    const { json: whole } = await post('/generate', asked)
+    const { events, end } = await stream('/generate', { ...asked, stream: true })
+    const sampled = engine.requests()[0]!.sampledIds
+    for (const index of Array(n).keys()) {
+      const own = n === 1 ? events : events.filter((event) => event.index === index)
+      expect(own.map((event) => event.output_ids)).toEqual(sampled.map((_, at) => sampled.slice(0, at + 1)))
+      expect(own.map((event) => event.text).every((text, at, all) => text.startsWith(all[at - 1] ?? ''))).toBe(true)
+      expect(own.slice(0, -1).every((event) => event.meta_info.finish_reason === null)).toBe(true)
+      const { text, meta_info: meta } = n === 1 ? whole : whole[index]
+      expect(own.at(-1)).toMatchObject({
+        text,
+        meta_info: { finish_reason: meta.finish_reason, output_token_logprobs: meta.output_token_logprobs },
+      })
+    }
+    expect(end).toBe('data: [DONE]')
+  })
+
   it.each([
     ['a parameter it does not know', { input_ids: [1], sampling_params: { max_tokens: 3 } }, 'sampling_params'],
     ['no prompt', {}, 'input_ids'],
-    ['a stream', { input_ids: [1], stream: true }, 'stream'],
   ])('refuses %s', async (_name, body, named) => {
     const { post } = await open({ shape: 'sglang' })
     const { status, json } = await post('/generate', body)
@@ -164,6 +188,22 @@ describe('llama.cpp', () => {
     expect(json.completion_probabilities.map((entry: { id: number; logprob: number }) => [entry.id, entry.logprob])).toEqual(
       request!.sampledIds.map((id, index) => [id, request!.logprobs[index]]),
     )
+  })
+
+  it('streams a completion token by token, and its facts at the end', async () => {
+    const { post, stream } = await open({ shape: 'llamacpp' })
+    const asked = { prompt: [1, 2], n_probs: 1, return_tokens: true, seed: 4 }
+    const { json: whole } = await post('/completion', asked)
+    const { events, end } = await stream('/completion', { ...asked, stream: true })
+    const [last, ...grown] = events.toReversed()
+    expect(grown.map((event) => event.stop)).toEqual(grown.map(() => false))
+    const inOrder = grown.toReversed()
+    expect(inOrder.map((event) => event.content).join('')).toBe(whole.content)
+    expect(inOrder.flatMap((event) => event.tokens)).toEqual(whole.tokens)
+    expect(inOrder.flatMap((event) => event.completion_probabilities)).toEqual(whole.completion_probabilities)
+    expect(last).toMatchObject({ content: '', tokens: [], stop: true, stop_type: 'eos', tokens_predicted: whole.tokens.length })
+    // The older API has no closing mark.
+    expect(end).toMatch(/^data: \{/)
   })
 
   it('gives no probability for a token that ends inside a character', async () => {

@@ -184,11 +184,12 @@ describe('what is streamed', () => {
         const vocabulary = openByteVocabulary()
         const choice = openGrowingChoice(vocabulary, order({ parsesTools, beginsInThought, stops, maxTokens }))
         const deltas = openAnswerDeltas({ parsesTools, beginsInThought })
-        const said = { reasoning: '', content: '', calls: [] as { name: string; arguments: string }[], tokens: 0 }
+        const said = { text: '', reasoning: '', content: '', calls: [] as { name: string; arguments: string }[], tokens: 0 }
         const take = () => {
           const delta = deltas.next(choice.now(), choice.safeText())
           expect(delta.from).toBe(said.tokens)
           said.tokens = delta.to
+          said.text += delta.text
           said.reasoning += delta.reasoning
           said.content += delta.content
           for (const { index, function: part } of delta.toolCalls) {
@@ -206,7 +207,7 @@ describe('what is streamed', () => {
         choice.end(finish)
         if (!isLast) expect(take()).toBe(true)
         const whole = choice.now()
-        expect(said.tokens).toBe(whole.tokens.length)
+        expect([said.tokens, said.text]).toEqual([whole.tokens.length, whole.text])
         expect([said.reasoning, said.content]).toEqual([textOf(whole.parts, 'reasoning') ?? '', textOf(whole.parts, 'content') ?? ''])
         const calls = whole.parts.filter((part) => part.kind === 'tool-call')
         expect(said.calls).toEqual(calls.map(({ name, arguments: given }) => ({ name, arguments: given })))

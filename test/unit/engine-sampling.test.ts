@@ -189,7 +189,9 @@ describe('deltas of a streamed answer', () => {
   it('closes also a choice that has no token', () => {
     const [empty, other] = [cutGeneration(sample(LONG), 0), sample('Hi.')]
     const deltas = [...answerDeltas([empty, other], 1)].filter((each) => each.choice === empty)
-    expect(deltas.map((each) => each.delta)).toEqual([{ from: 0, to: 0, isLast: true, reasoning: '', content: '', toolCalls: [] }])
+    expect(deltas.map((each) => each.delta)).toEqual([
+      { from: 0, to: 0, isLast: true, text: '', reasoning: '', content: '', toolCalls: [] },
+    ])
   })
 
   it('gives the whole arguments at the end of a call that was sampled in another spacing', () => {

@@ -15,21 +15,25 @@ type Reading = { readonly parsesTools: boolean; readonly beginsInThought: boolea
 /** All deltas of a choice add up to its message. */
 export function openAnswerDeltas(reading: Reading): AnswerDeltas {
   let tokens = 0
+  let text = 0
   let reasoning = 0
   let content = 0
   return {
     next(choice, safeText) {
       const isLast = choice.finish !== null
+      const sampled = isLast ? choice.text : safeText
       const said = isLast ? wholeOf(choice) : settledIn(safeText, reading)
       const delta: AnswerDelta = {
         from: tokens,
         to: choice.tokens.length,
+        text: sampled.slice(text),
         reasoning: said.reasoning.slice(reasoning),
         content: said.content.slice(content),
         toolCalls: isLast ? callsOf(choice) : [],
         isLast,
       }
       tokens = choice.tokens.length
+      text = sampled.length
       reasoning = said.reasoning.length
       content = said.content.length
       return delta

@@ -64,7 +64,7 @@ function openStream(writer: StreamWriter, asked: Asked, response: ServerResponse
       const left = generation.choices.filter(({ index }) => !ended.has(index))
       const last = left.flatMap((choice) => deltasOf(generation, choice, choice.text))
       send([...openingOf(generation), ...last, ...writer.closing(generation)])
-      endEvents(response)
+      endEvents(response, writer.saysDone)
     },
   }
 }

@@ -5,7 +5,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { AnswerForm, Asked, Reader, ReadRequest } from '../serve/asked.ts'
 import type { Batch } from '../serve/batch.ts'
 import type { Tally } from '../serve/metrics.ts'
-import { beginEvents, drained, endEvents, sendJson, sendJsonText, writeEvents } from '../serve/reply.ts'
+import { beginEvents, DONE, drained, endEvents, sendJson, sendJsonText, writeEvents } from '../serve/reply.ts'
 import type { IncomingGeneration } from '../serve/route.ts'
 import { idsDigest, seededHex } from '../serve/seeded.ts'
 import { answerDeltas } from '../wire/deltas.ts'
@@ -175,7 +175,12 @@ async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stre
   job.entry.answered(200)
   if (job.fault?.at === 'bytes') {
     record(job, job.generation)
-    return sendBytes(job, job.fault.does, `${all.map((chunk) => `data: ${jsonOf(chunk)}\n\n`).join('')}data: [DONE]\n\n`, true)
+    return sendBytes(
+      job,
+      job.fault.does,
+      `${all.map((chunk) => `data: ${jsonOf(chunk)}\n\n`).join('')}${form.writer.saysDone ? DONE : ''}`,
+      true,
+    )
   }
   beginEvents(response)
   let queue: readonly StreamChunk[] = all
@@ -196,7 +201,7 @@ async function answerStreaming(job: Job, form: Extract<AnswerForm, { type: 'stre
     if (!writeEvents(response, [jsonOf(chunk)])) await drained(response, job.signal)
   }
   record(job, stopped ?? job.generation)
-  if (!job.signal.aborted) endEvents(response)
+  if (!job.signal.aborted) endEvents(response, form.writer.saysDone)
 }
 
 /** One server-sent event of a finished answer, and how many tokens must have been sampled before it may leave. */

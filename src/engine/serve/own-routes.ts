@@ -1,9 +1,9 @@
 // The generation routes that are an engine's own: SGLang's /generate and llama.cpp's /completion, both of which take token ids.
 import { z } from 'zod'
-import type { Generation } from '../wire/generation.ts'
-import { ownCompletion } from '../wire/llamacpp-completion.ts'
-import { generated, generateSchema } from '../wire/sglang-generate.ts'
+import { ownCompletion, ownCompletionStream } from '../wire/llamacpp-completion.ts'
+import { generated, generatedStream, generateSchema } from '../wire/sglang-generate.ts'
 import {
+  type AnswerForm,
   type Asked,
   bad,
   budgetOf,
@@ -38,14 +38,10 @@ type Request = {
   readonly wishes: Wishes
 }
 
-/** Both engines have a field for streaming, which is not played here. */
-const NO_STREAM = 'is not served on this route'
-
 export const readGenerate: ReadRequest = (reader, body) => {
   const parsed = generateSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  if (request.stream === true) return bad(`stream ${NO_STREAM}`, 'stream')
   const prompt = request.input_ids ?? (typeof request.text === 'string' ? reader.language.encode(request.text) : null)
   if (prompt === null) return bad('Either text, input_ids or input_embeds should be provided.', null)
   const sampling = request.sampling_params
@@ -59,14 +55,17 @@ export const readGenerate: ReadRequest = (reader, body) => {
     otherSampling: otherSampling(sampling),
   }
   const param = request.input_ids ? 'input_ids' : 'text'
-  return reading(reader, { prompt, param, maxTokens: sampling.max_new_tokens, wishes }, (generation) => generated(generation, request))
+  const form: AnswerForm =
+    request.stream === true
+      ? { type: 'stream', writer: generatedStream(request) }
+      : { type: 'whole', whole: (generation) => generated(generation, request) }
+  return reading(reader, { prompt, param, maxTokens: sampling.max_new_tokens, wishes }, form)
 }
 
 export const readCompletion: ReadRequest = (reader, body) => {
   const parsed = completionSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  if (request.stream === true) return bad(`stream ${NO_STREAM}`, 'stream')
   const prompt = typeof request.prompt === 'string' ? reader.language.encode(request.prompt) : request.prompt
   const probabilities = request.n_probs ?? 0
   const wishes: Wishes = {
@@ -80,12 +79,15 @@ export const readCompletion: ReadRequest = (reader, body) => {
     otherSampling: otherSampling(request),
   }
   const maxTokens = request.n_predict === -1 ? null : (request.n_predict ?? null)
-  return reading(reader, { prompt, param: 'prompt', maxTokens, wishes }, (generation) =>
-    ownCompletion(generation, { returnsTokens: request.return_tokens === true, probabilities }),
-  )
+  const shown = { returnsTokens: request.return_tokens === true, probabilities }
+  const form: AnswerForm =
+    request.stream === true
+      ? { type: 'stream', writer: ownCompletionStream(shown) }
+      : { type: 'whole', whole: (generation) => ownCompletion(generation, shown) }
+  return reading(reader, { prompt, param: 'prompt', maxTokens, wishes }, form)
 }
 
-function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, whole: (generation: Generation) => object): Reading {
+function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, form: AnswerForm): Reading {
   const problem = promptProblem(reader, prompt, param)
   if (problem !== null) return { ok: false, complaint: problem }
   const budget = budgetOf(reader, prompt.length, maxTokens)
@@ -103,7 +105,7 @@ function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, 
       parsesTools: false,
       beginsInThought: false,
     },
-    form: { type: 'whole', whole },
+    form,
   }
 }
 

@@ -15,6 +15,8 @@ export function sendText(response: ServerResponse, status: number, text: string)
   response.end(text)
 }
 
+export const DONE = 'data: [DONE]\n\n'
+
 export function beginEvents(response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
   response.flushHeaders()
@@ -39,6 +41,6 @@ export async function drained(response: ServerResponse, signal: AbortSignal): Pr
   })
 }
 
-export function endEvents(response: ServerResponse): void {
-  response.end('data: [DONE]\n\n')
+export function endEvents(response: ServerResponse, saysDone: boolean): void {
+  response.end(saysDone ? DONE : '')
 }

@@ -12,6 +12,8 @@ type ToolCallDelta = {
 export type AnswerDelta = {
   readonly from: number
   readonly to: number
+  /** Of the sampled text, unparsed. */
+  readonly text: string
   readonly reasoning: string
   readonly content: string
   readonly toolCalls: readonly ToolCallDelta[]
@@ -43,6 +45,7 @@ function deltaOf(choice: GeneratedChoice, from: number, end: number): AnswerDelt
     from,
     to,
     isLast,
+    text: choice.text.slice(textFrom, textTo),
     reasoning: choice.parts.map((part) => covered(part, 'reasoning')).join(''),
     content: choice.parts.map((part) => covered(part, 'content')).join(''),
     toolCalls: calls.flatMap((call, index) => callDeltas(call, index, choice.toolCallIds[index] ?? '', textFrom, textTo)),

@@ -1,8 +1,11 @@
 // llama.cpp's own completion: every sampled id, and probabilities for most of them.
 import type { GeneratedChoice, Generation } from './generation.ts'
+import type { StreamWriter } from './shape.ts'
+
+export type CompletionWishes = { readonly returnsTokens: boolean; readonly probabilities: number }
 
 /** What `/completion` answers. A prompt is one choice here. */
-export function ownCompletion(generation: Generation, asked: { readonly returnsTokens: boolean; readonly probabilities: number }): object {
+export function ownCompletion(generation: Generation, asked: CompletionWishes): object {
   const [choice] = generation.choices
   if (choice === undefined) return { content: '', stop: true }
   return {
@@ -24,6 +27,31 @@ export function ownCompletion(generation: Generation, asked: { readonly returnsT
       predicted_n: choice.tokens.length,
     },
     ...(asked.probabilities === 0 ? {} : { completion_probabilities: probabilities(choice) }),
+  }
+}
+
+/** An event for each token, and one with the facts of all and the text of none. */
+export function ownCompletionStream(asked: CompletionWishes): StreamWriter {
+  return {
+    saysDone: false,
+    opening: () => [],
+    delta(generation, choice, { from, to, text }) {
+      const grown = { tokens: choice.tokens.slice(from, to), logprobs: choice.logprobs.slice(from, to) }
+      const shown = probabilities({ ...choice, ...grown, alternatives: choice.alternatives.slice(from, to), matchedStop: null })
+      return [
+        {
+          index: 0,
+          content: text,
+          tokens: asked.returnsTokens && choice.showsIds ? grown.tokens.map((token) => token.id) : [],
+          stop: false,
+          id_slot: -1,
+          tokens_predicted: to,
+          ...(generation.showsPromptIds ? { tokens_evaluated: generation.promptIds.length } : {}),
+          ...(asked.probabilities === 0 ? {} : { completion_probabilities: shown }),
+        },
+      ]
+    },
+    closing: (generation) => [{ ...ownCompletion(generation, { ...asked, probabilities: 0 }), content: '', tokens: [] }],
   }
 }
 

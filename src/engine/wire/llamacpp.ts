@@ -60,6 +60,7 @@ function stream(request: ChatRequest): StreamWriter {
     object: 'chat.completion.chunk',
   })
   return {
+    saysDone: true,
     opening: () => [],
     delta(generation, choice, delta) {
       const entry = { finish_reason: null, index: choice.index, delta: deltaMessage(delta) }

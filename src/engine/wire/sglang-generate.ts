@@ -1,7 +1,8 @@
 // SGLang's own /generate: a prompt of token ids in, sampled ids with all their facts out.
 import { z } from 'zod'
-import type { Generation } from './generation.ts'
+import type { GeneratedChoice, Generation } from './generation.ts'
 import { type MetaWishes, metaInfo } from './sglang.ts'
+import type { StreamWriter } from './shape.ts'
 
 /** Unknown fields are accepted and ignored, unknown sampling parameters are not: there SGLang's dataclass refuses them. */
 export const generateSchema = z.looseObject({
@@ -48,16 +49,43 @@ export type GenerateRequest = z.infer<typeof generateSchema>
 
 /** One object, or with `n` an array of them. */
 export function generated(generation: Generation, request: GenerateRequest): object {
+  const answers = generation.choices.map((choice) => answerOf(generation, choice, request))
+  return answers.length === 1 ? (answers[0] ?? {}) : answers
+}
+
+/** Every event holds all that has been sampled so far; with `n` it says of which choice. */
+export function generatedStream(request: GenerateRequest): StreamWriter {
+  const texts = new Map<number, string>()
+  return {
+    saysDone: true,
+    opening: () => [],
+    delta(generation, choice, delta) {
+      const text = (texts.get(choice.index) ?? '') + delta.text
+      texts.set(choice.index, text)
+      const grown = {
+        ...choice,
+        text,
+        tokens: choice.tokens.slice(0, delta.to),
+        logprobs: choice.logprobs.slice(0, delta.to),
+        alternatives: choice.alternatives.slice(0, delta.to),
+        finish: delta.isLast ? choice.finish : null,
+      }
+      return [{ ...answerOf(generation, grown, request), ...(generation.choices.length === 1 ? {} : { index: choice.index }) }]
+    },
+    closing: () => [],
+  }
+}
+
+function answerOf(generation: Generation, choice: GeneratedChoice, request: GenerateRequest): object {
   const wishes: MetaWishes = {
     logprobs: request.return_logprob === true,
     topLogprobs: request.top_logprobs_num ?? 0,
     texts: request.return_text_in_logprobs === true,
   }
-  const answers = generation.choices.map((choice) => ({
+  return {
     text: choice.text,
     ...(choice.showsIds ? { output_ids: choice.tokens.map((token) => token.id) } : {}),
     ...(request.return_prompt_token_ids === true && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}),
     meta_info: metaInfo(generation, choice, wishes),
-  }))
-  return answers.length === 1 ? (answers[0] ?? {}) : answers
+  }
 }

@@ -66,6 +66,7 @@ function stream(request: ChatRequest): StreamWriter {
     model: generation.model,
   })
   return {
+    saysDone: true,
     opening: (generation) =>
       generation.choices.map((choice) => {
         const delta = { role: 'assistant', content: '' }

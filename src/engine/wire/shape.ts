@@ -8,8 +8,10 @@ import { vllm } from './vllm.ts'
 
 export type ShapeName = 'vllm' | 'sglang' | 'llamacpp'
 
-/** Writes the server-sent events of one answer while it grows, without the closing `[DONE]`. */
+/** Writes the server-sent events of one answer while it grows. */
 export type StreamWriter = {
+  /** The stream closes with `[DONE]`. */
+  readonly saysDone: boolean
   /** Before any token. Of the choices only their number counts. */
   opening(generation: Generation): readonly object[]
   /** What some tokens of a choice have added; the choice holds these and all before. */

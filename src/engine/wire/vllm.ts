@@ -85,6 +85,7 @@ function stream(request: ChatRequest): StreamWriter {
   })
   const showsIds = request.return_token_ids === true
   return {
+    saysDone: true,
     opening(generation) {
       const choices = generation.choices.map((choice) => ({
         index: choice.index,
