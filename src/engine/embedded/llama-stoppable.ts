@@ -33,8 +33,8 @@ export function startStoppable<Event>(
   const stop = async (reason: unknown): Promise<void> => {
     controller.abort(reason)
     if (steps === 0) releaseOnce()
-    // Waits behind a step that goes on.
-    await inner?.return()
+    // Waits behind a step that goes on; whoever asked for that step hears of its failure.
+    await inner?.return().catch(() => undefined)
     releaseOnce()
   }
   const onAbort = (): void => void stop(callerSignal.reason)
@@ -46,6 +46,7 @@ export function startStoppable<Event>(
       inner ??= start(controller.signal)
       const result = await inner.next()
       if (controller.signal.aborted) return toldEnd()
+      if (result.done === true) controller.abort(RETURNED)
       return result
     } catch (error) {
       if (controller.signal.aborted) return toldEnd()
