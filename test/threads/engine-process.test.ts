@@ -51,7 +51,7 @@ async function answered(url: string): Promise<number | null> {
   return choices[0]?.token_ids.length ?? null
 }
 
-describe('the embedded engine', () => {
+describe('the embedded engine', { timeout: 60_000 }, () => {
   it('serves the file it was given under its own name, and says how large it is', async () => {
     const { url, model: name, parameters } = await running()
     expect(name).toBe('noise')
