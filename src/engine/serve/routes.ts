@@ -19,25 +19,32 @@ const COMMON: Readonly<Record<string, Route>> = {
   }),
 }
 
-const PYTHON: Readonly<Record<string, Route>> = {
-  ...COMMON,
-  'GET /health': () => empty,
-  'GET /v1/models': ({ engine, reader }) => ok({ object: 'list', data: [modelCard(engine, reader)] }),
-  'POST /tokenize': tokenize,
-  'POST /detokenize': detokenize,
+/** What the weights are called: vLLM's routes and SGLang's. */
+export const VERSION_ROUTES = {
   'POST /update_weight_version': ({ engine, body }) => {
     const parsed = z.looseObject({ new_version: z.string().min(1) }).safeParse(body)
     if (!parsed.success) return bad(engine, 'new_version must be a string', 'new_version')
     engine.setWeightVersion(parsed.data.new_version)
     return ok({ success: true, new_version: parsed.data.new_version })
   },
+  'GET /weight_info': ({ engine }) => ok({ weight_version: engine.weightVersion() }),
+  'GET /get_model_info': ({ engine }) => ok({ model_path: engine.model, is_generation: true, weight_version: engine.weightVersion() }),
+} satisfies Readonly<Record<string, Route>>
+
+const PYTHON: Readonly<Record<string, Route>> = {
+  ...COMMON,
+  'GET /health': () => empty,
+  'GET /v1/models': ({ engine, reader }) => ok({ object: 'list', data: [modelCard(engine, reader)] }),
+  'POST /tokenize': tokenize,
+  'POST /detokenize': detokenize,
+  'POST /update_weight_version': VERSION_ROUTES['POST /update_weight_version'],
 }
 
 const VLLM: Readonly<Record<string, Route>> = {
   ...PYTHON,
   'GET /ping': () => empty,
   'GET /version': ({ engine }) => ok({ version: engine.kind }),
-  'GET /weight_info': ({ engine }) => ok({ weight_version: engine.weightVersion() }),
+  'GET /weight_info': VERSION_ROUTES['GET /weight_info'],
   'GET /is_paused': ({ engine }) => ok({ is_paused: engine.batch.isPaused() }),
   'POST /pause': async ({ engine, query }) => {
     const mode = z.enum(['abort', 'wait', 'keep']).safeParse(query.get('mode') ?? 'abort')
@@ -57,7 +64,7 @@ const SGLANG: Readonly<Record<string, Route>> = {
   'GET /health_generate': () => empty,
   'POST /v1/tokenize': tokenize,
   'POST /v1/detokenize': detokenize,
-  'GET /get_model_info': ({ engine }) => ok({ model_path: engine.model, is_generation: true, weight_version: engine.weightVersion() }),
+  'GET /get_model_info': VERSION_ROUTES['GET /get_model_info'],
   'GET /get_server_info': ({ engine, reader }) =>
     ok({ model_path: engine.model, served_model_name: engine.model, context_length: reader.maxModelLen, version: engine.kind }),
   'POST /pause_generation': async ({ engine, body }) => {
