@@ -2,7 +2,8 @@
 import { expect } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
 import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
-import type { Rollout, Session } from './rollout.ts'
+import type { Session } from '../lib/rollout-node.ts'
+import type { Rollout } from './rollout.ts'
 
 export type Account = {
   /** Generations whose tokens are trained, each exactly once. */
@@ -32,7 +33,7 @@ export function accountFor({ sessions, generations }: Rollout, lines: Lines = ON
   }
   let turns = 0
   for (const session of sessions) {
-    const { D12: _askedAgain, ...breaks } = session.forks
+    const { D12: _askedAgain, ...breaks } = session.stats.forks_by_cause
     expect(breaks, 'no chain breaks, but for what was asked again').toEqual(lines.breaks ?? breaks)
     // A row of what nobody went on with may stand beside those that are trained.
     const trained = session.traces.filter((trace) => trace.loss_mask.includes(1))

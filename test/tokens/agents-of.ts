@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openScorer, type Scorer } from '../lib/scorer.ts'
 import { readWeights } from '../lib/scorer-weights.ts'
 import { report } from './report.ts'
-import { account, checkAgainstWire, expectAgreement, expectCompleted } from './rescoring.ts'
+import { account, checkAgainstWire, expectAgreement, expectTrainable } from './rescoring.ts'
 import { sources } from './sources.ts'
 import { MODEL_FILE, openRealEngine, openStand, type Stand, TASK_MS } from './stand.ts'
 
@@ -18,14 +18,14 @@ export function describeAgents(kind: 'vllm' | 'sglang'): void {
     beforeAll(async () => {
       stand = await openStand(kind, await openRealEngine(kind))
       scorer = openScorer(readWeights(MODEL_FILE))
-    })
+    }, TASK_MS)
     afterAll(() => stand.close())
 
     it.each(sources())(
       'are, through $name, what the engine drew, at the logprobs that the scorer gives',
       async ({ name, isStreamed, task }) => {
         const rollout = await stand.run({ ...task, num_samples: SAMPLES })
-        expectCompleted(rollout.sessions)
+        expectTrainable(rollout.sessions)
         checkAgainstWire(rollout)
         for (const { records } of rollout.sessions) expect(records.map(({ streamed }) => streamed)).toEqual(records.map(() => isStreamed))
         const found = account(rollout, scorer, 1)

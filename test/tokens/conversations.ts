@@ -1,7 +1,8 @@
 // What a task's calls say of one another: whether each continues the one before it, and what is reported where one does not.
 import { expect } from 'vitest'
+import type { Session } from '../lib/rollout-node.ts'
 import type { WireGeneration } from './relay.ts'
-import type { Rollout, Session } from './stand.ts'
+import type { Rollout } from './stand.ts'
 
 export type Chain = { readonly continued: number; readonly broken: number }
 

@@ -11,7 +11,7 @@ import { MODEL_FILE, openRealEngine, openStand, type Rollout, type Stand, TASK_M
 const [TURNS, TEMPERATURE, MAX_TOKENS] = [4, 1.5, 120]
 const SESSIONS = 5
 
-describe('free sampling at high temperature', () => {
+describe('free sampling at high temperature', { timeout: TASK_MS }, () => {
   let stand: Stand
   let scorer: Scorer
   let rollout: Rollout

@@ -1,8 +1,9 @@
 // What must hold of every trained token: it went over the wire as it stands in its trace, and an independent scorer gives it the same logprob.
 import { expect } from 'vitest'
+import type { Session, Trace } from '../lib/rollout-node.ts'
 import { type Scorer, TOLERANCE } from '../lib/scorer.ts'
 import type { WireGeneration } from './relay.ts'
-import type { Rollout, Session, Trace } from './stand.ts'
+import type { Rollout } from './stand.ts'
 
 export type Account = {
   readonly sessions: number
@@ -87,6 +88,11 @@ export function expectAgreement({ worstDelta, meanRatio }: Account): void {
 
 export function expectCompleted(sessions: readonly Session[]): void {
   expect(sessions.map(({ outcome, error }) => [outcome, error])).toEqual(sessions.map(() => ['completed', null]))
+}
+
+/** Whatever the policy made of the task, its tokens are to be trained: an agent may give up after too many turns. */
+export function expectTrainable(sessions: readonly Session[]): void {
+  for (const { outcome } of sessions) expect(['completed', 'agent_error', 'context_exhausted']).toContain(outcome)
 }
 
 const trainedTokensOf = (trace: Trace): number => sum(trace.loss_mask)

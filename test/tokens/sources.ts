@@ -45,7 +45,7 @@ export function sources(): readonly Source[] {
     withAgent('pi', true, agent),
     withAgent('claude --bare', true, {
       harness: 'claude_code',
-      settings: { bare: true, tools: ['Bash'], system_prompt, thinking: false, max_tokens: 512, max_turns: 8 },
+      settings: { bare: true, tools: ['Bash'], system_prompt, thinking: false, max_tokens: 512, max_turns: 12 },
     }),
     withAgent('openai SDK', false, onSdk('openai')),
     withAgent('Anthropic SDK', false, onSdk('anthropic')),
