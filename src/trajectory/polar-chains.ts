@@ -84,7 +84,7 @@ function layOut(analysis: Analysis, members: readonly number[], pieces: readonly
     responseIds.set(call.sampledIds, start)
     lossMask.fill(1, start, at)
     if (call.logprobs !== null) logprobs?.set(call.logprobs, start)
-    const { id, sequence, weightVersion, finishReason } = call.record
+    const { id, sequence, weightVersion, logprobMode, sampling, finishReason } = call.record
     turns.push({
       call_id: id,
       sequence,
@@ -92,6 +92,8 @@ function layOut(analysis: Analysis, members: readonly number[], pieces: readonly
       end: at,
       trained: true,
       weight_version: weightVersion,
+      logprob_mode: logprobMode,
+      temperature: sampling.temperature,
       finish_reason: finishReason,
       spliced_context: true,
     })

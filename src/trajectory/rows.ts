@@ -1,5 +1,6 @@
 // Lays calls out as training rows: one prompt, then sampled turns and the context between them, with masks, logprobs and spans.
 import { createHash } from 'node:crypto'
+import type { CallRecord } from '../contract/call.ts'
 import type { Trace } from '../contract/result.ts'
 import type { Analysis, Edge } from './analysis.ts'
 import type { BuilderCall } from './builder.ts'
@@ -22,6 +23,9 @@ export type Turn = {
   /** Why the turn is not trained here; `shared`: it is trained in another row. */
   readonly reason?: string
   readonly weight_version: string | null
+  /** The distribution that the logprobs are of: the model's own (`raw`), or the one that was drawn from at this temperature (`processed`). */
+  readonly logprob_mode: CallRecord['logprobMode']
+  readonly temperature: number | null
   readonly finish_reason: string | null
   /** True when this row's context before the turn is not, token for token, what the engine reported. */
   readonly spliced_context?: true
@@ -117,6 +121,8 @@ export function layOutRow(analysis: Analysis, plan: RowPlan, rowOf: ReadonlyMap<
       trained: reason === null,
       ...(reason === null ? {} : { reason }),
       weight_version: call.record.weightVersion,
+      logprob_mode: call.record.logprobMode,
+      temperature: call.record.sampling.temperature,
       finish_reason: call.record.finishReason,
       ...(isSpliced ? { spliced_context: true } : {}),
     })

@@ -17,6 +17,8 @@ type Turn = {
   readonly end: number
   readonly trained: boolean
   readonly weight_version: string | null
+  readonly logprob_mode: string
+  readonly temperature: number | null
 }
 
 export type Trace = {

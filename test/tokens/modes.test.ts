@@ -16,7 +16,7 @@ describe.each([
   { kind: 'sglang', mode: 'processed', other: 'raw' },
 ] as const)('an engine of the $kind shape, whose logprobs are $mode,', ({ kind, mode }) => {
   it(
-    'has its mode recorded on every call, at either temperature',
+    'has its mode recorded on every call and every turn of a trace, at either temperature',
     async () => {
       const scorer = openScorer(readWeights(MODEL_FILE))
       const stand = await openStand(kind, await openRealEngine(kind))
@@ -25,9 +25,10 @@ describe.each([
           const rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', 3, temperature, 40), num_samples: 2 })
           expectCompleted(rollout.sessions)
           checkAgainstWire(rollout)
-          const records = rollout.sessions.flatMap((session) => session.records)
-          expect(records.map(({ logprobMode }) => logprobMode)).toEqual(records.map(() => mode))
-          expect(records.map(({ sampling }) => sampling.temperature)).toEqual(records.map(() => temperature))
+          for (const { logprobMode, sampling } of rollout.sessions.flatMap(({ records }) => records))
+            expect([logprobMode, sampling.temperature]).toEqual([mode, temperature])
+          for (const turn of rollout.sessions.flatMap(({ traces }) => traces.flatMap(({ metadata }) => metadata.turns)))
+            expect([turn.logprob_mode, turn.temperature]).toEqual([mode, temperature])
           const [raw, processed] = [account(rollout, scorer, 1), account(rollout, scorer, temperature)]
           const [right, wrong] = mode === 'raw' ? [raw, processed] : [processed, raw]
           expectAgreement(right)
