@@ -19,6 +19,8 @@ export type Training = {
   readonly rate: number
   readonly seed: number
   readonly threads: number
+  /** Afterwards all logits are scaled up as far as the loss allows, so that what is certain is sampled for certain. */
+  readonly sharpens: boolean
 }
 
 export type Progress = { readonly step: number; readonly loss: number; readonly tokensPerSecond: number }
@@ -50,8 +52,8 @@ export async function train(program: string, training: Training, report: (progre
 }
 
 async function run(program: string, layout: string, training: Training, report: (progress: Progress) => void): Promise<void> {
-  const { model, sequences, steps, batch, rate, seed, threads } = training
-  const child = spawn(program, [model, layout, sequences, ...[steps, batch, rate, seed].map(String)], {
+  const { model, sequences, steps, batch, rate, seed, threads, sharpens } = training
+  const child = spawn(program, [model, layout, sequences, ...[steps, batch, rate, seed, sharpens ? 1 : 0].map(String)], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, OMP_NUM_THREADS: String(threads) },
   })
@@ -96,7 +98,7 @@ function layoutOf({ metadata, tensors }: GgufFile): string {
 if (import.meta.main) {
   const { values, positionals } = parseArgs({
     options: {
-      steps: { type: 'string', default: '600' },
+      steps: { type: 'string', default: '480' },
       batch: { type: 'string', default: '8' },
       rate: { type: 'string', default: '0.003' },
       seed: { type: 'string', default: '1' },
@@ -116,13 +118,17 @@ if (import.meta.main) {
   const folder = mkdtempSync(join(tmpdir(), 'polar-train-'))
   try {
     let [sum, since] = [0, 0]
-    await train(buildTrainer(folder), { model, sequences, steps, batch, rate, seed, threads }, ({ step, loss, tokensPerSecond }) => {
-      sum += loss
-      since += 1
-      if (step % 10 !== 0 && step !== 1 && step !== steps) return
-      process.stdout.write(`step ${step}: loss ${(sum / since).toFixed(4)}, ${Math.round(tokensPerSecond)} tokens/s\n`)
-      sum = since = 0
-    })
+    await train(
+      buildTrainer(folder),
+      { model, sequences, steps, batch, rate, seed, threads, sharpens: true },
+      ({ step, loss, tokensPerSecond }) => {
+        sum += loss
+        since += 1
+        if (step % 10 !== 0 && step !== 1 && step !== steps) return
+        process.stdout.write(`step ${step}: loss ${(sum / since).toFixed(4)}, ${Math.round(tokensPerSecond)} tokens/s\n`)
+        sum = since = 0
+      },
+    )
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

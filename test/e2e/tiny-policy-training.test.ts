@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { packSequences, type Sequence } from '../../examples/tiny-policy/corpus.ts'
-import { type GgufFile, readGguf } from '../../examples/tiny-policy/gguf.ts'
+import { type GgufFile, readGguf, writeGguf } from '../../examples/tiny-policy/gguf.ts'
 import { makeModel } from '../../examples/tiny-policy/make.ts'
 import { buildTrainer, train } from '../../examples/tiny-policy/train.ts'
 import { loadTinyVocabulary } from '../../examples/tiny-policy/vocabulary.ts'
@@ -26,17 +26,17 @@ const texts = ['one two three four', 'four three two one', 'a b c d e f g'].map(
 const weighted = (weight: (index: number) => number): readonly Sequence[] =>
   texts.map((ids) => ({ ids, weights: ids.map((_, index) => weight(index)) }))
 
-type Options = { readonly threads?: number; readonly model?: Uint8Array }
+type Options = { readonly threads?: number; readonly model?: Uint8Array; readonly sharpens?: boolean }
 
 /** The losses of the steps, and the file as it was and is. */
 async function trainOn(sequences: readonly Sequence[], steps: number, options: Options = {}) {
   const model = join(folder, 'model.gguf')
   const data = join(folder, 'data.bin')
-  const { threads = 1, model: before = RANDOM } = options
+  const { threads = 1, model: before = RANDOM, sharpens = false } = options
   writeFileSync(model, before)
   writeFileSync(data, packSequences(sequences))
   const losses: number[] = []
-  await train(program, { model, sequences: data, steps, batch: 3, rate: 0.01, seed: 1, threads }, ({ loss }) => losses.push(loss))
+  await train(program, { model, sequences: data, steps, batch: 3, rate: 0.01, seed: 1, threads, sharpens }, ({ loss }) => losses.push(loss))
   return { losses, before: parsed(before), after: parsed(readFileSync(model)) }
 }
 
@@ -142,11 +142,23 @@ describe('a tiny random model', () => {
     }
   })
 
+  it('is made surer of what it has learned, as far as that costs nothing', async () => {
+    const sequences = weighted(() => 1)
+    const { after: plain } = await trainOn(sequences, 20)
+    const { after: sharp } = await trainOn(sequences, 20, { sharpens: true })
+    const gainOf = (file: GgufFile) => file.tensors.find(({ name }) => name === 'output_norm.weight')!.data[0]!
+    expect(gainOf(sharp) / gainOf(plain)).toBeGreaterThan(1.04)
+    expect(gainOf(sharp) / gainOf(plain)).toBeLessThan(2.1)
+    const lossOf = async ({ metadata, tensors }: GgufFile) =>
+      (await trainOn(sequences, 1, { model: writeGguf({ metadata, tensors }) })).losses[0]!
+    expect(await lossOf(sharp)).toBeLessThanOrEqual((await lossOf(plain)) * 1.001)
+  })
+
   it('is refused when it is no model', async () => {
     const path = join(folder, 'no.gguf')
     writeFileSync(path, 'no model')
     await expect(
-      train(program, { model: path, sequences: path, steps: 1, batch: 1, rate: 0.1, seed: 1, threads: 1 }, () => {}),
+      train(program, { model: path, sequences: path, steps: 1, batch: 1, rate: 0.1, seed: 1, threads: 1, sharpens: false }, () => {}),
     ).rejects.toThrow('it does not begin with GGUF')
   })
 })

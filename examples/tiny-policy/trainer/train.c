@@ -1,6 +1,6 @@
 // Trains a tiny Qwen3 in its GGUF file, which is mapped into memory: forward pass, gradients and AdamW. Started by ../train.ts.
 //
-//   train <model.gguf> <layout> <sequences> <steps> <batch> <rate> <seed>
+//   train <model.gguf> <layout> <sequences> <steps> <batch> <rate> <seed> <sharpens>
 //
 // The layout is text: the model's shape, then for each tensor its byte offset, its floats, and whether it decays. A sequence is read
 // from its first token on; position t predicts token t+1 with that token's weight, and only weighted positions reach the vocabulary.
@@ -10,6 +10,7 @@
 #include "adamw.h"
 #include "files.h"
 #include "network.h"
+#include "sharpening.h"
 
 static unsigned long random_state;
 static unsigned long next_random(void) {
@@ -24,8 +25,8 @@ static double seconds(void) {
 }
 
 int main(int argument_count, char **arguments) {
-  if (argument_count != 8) {
-    fprintf(stderr, "usage: train <model.gguf> <layout> <sequences> <steps> <batch> <rate> <seed>\n");
+  if (argument_count != 9) {
+    fprintf(stderr, "usage: train <model.gguf> <layout> <sequences> <steps> <batch> <rate> <seed> <sharpens>\n");
     return 2;
   }
   long size;
@@ -79,6 +80,7 @@ int main(int argument_count, char **arguments) {
     printf("%d %.9g %.0f\n", step, loss, tokens / (seconds() - start));
     fflush(stdout);
   }
+  if (atoi(arguments[8])) sharpen(work, threads, sequences, count);
   msync(model, size, MS_SYNC);
   return 0;
 }
