@@ -24,7 +24,7 @@ export type ChildHandlers<Boot, Ready> = {
 
 /** Called once, at the top of the module a child process runs. */
 export function serveChild<Boot, Ready>(handlers: ChildHandlers<Boot, Ready>): void {
-  // A terminal and a service manager signal the whole group; when this one ends is its owner's to say.
+  // A service manager signals all that belongs to the service; when this one ends is its owner's to say.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
   // An owner that was killed says nothing more. No orderly exit: that would run the clean-up of native code in the middle of its work.
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))

@@ -40,7 +40,8 @@ const SIGNALLED = 128
 
 export function openChild<Boot, Ready>(spec: ChildSpec, incarnation: number, scheduler: Scheduler): Child<Boot, Ready> {
   // Its standard output is nobody's: what a library prints must not stand among the lines of the command that runs the node.
-  const child = fork(fileURLToPath(spec.url), { serialization: 'advanced', stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  // A group of its own, since before its module runs, and in what that starts, Ctrl-C in the owner's terminal would end it.
+  const child = fork(fileURLToPath(spec.url), { serialization: 'advanced', stdio: ['ignore', 'ignore', 'inherit', 'ipc'], detached: true })
   const admin = comlink.wrap<ChildAdmin>(
     nodeEndpoint({
       postMessage: (message) => void (child.connected && child.send(message)),

@@ -84,6 +84,12 @@ describe('a child process', () => {
     expect(isAlive(child.pid ?? 0)).toBe(false)
   })
 
+  it('stands outside the group that a terminal signals, from its first moment on', () => {
+    const { pid } = openFixture()
+    // The group that the process leads; there is none when it belongs to another's.
+    expect(process.kill(-(pid ?? 0), 0)).toBe(true)
+  })
+
   it('ends with an owner that was killed', async () => {
     const owner = spawn(process.execPath, [fileURLToPath(fixture('child-owner'))], { stdio: ['ignore', 'pipe', 'inherit'] })
     closers.push(async () => owner.kill('SIGKILL'))

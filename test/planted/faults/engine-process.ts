@@ -29,6 +29,14 @@ export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
     suites: [CHILD],
   },
   {
+    name: 'Ctrl-C in a terminal ends a child process that is just starting',
+    file: 'src/kernel/child.ts',
+    find: ', detached: true }',
+    replace: ' }',
+    suites: [CHILD],
+    tests: 'stands outside',
+  },
+  {
     name: 'what a child process prints stands among the lines of its owner',
     file: 'src/kernel/child.ts',
     find: "stdio: ['ignore', 'ignore', 'inherit', 'ipc']",
