@@ -71,7 +71,7 @@ if (import.meta.main) {
     for (const session of sessions) {
       for (const spans of spansOf(session, decode)) {
         process.stdout.write(`\n${session.session_id}: reward ${session.metadata.polar_node?.reward}\n`)
-        process.stdout.write(spans.map(({ text, weight }) => (weight === 1 ? `⟦${text}⟧` : text)).join(''))
+        process.stdout.write(`${spans.map(({ text, weight }) => (weight === 1 ? `⟦${text}⟧` : text)).join('')}\n`)
       }
     }
   }
