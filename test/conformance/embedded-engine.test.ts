@@ -53,7 +53,7 @@ const ask = (extra: object = {}) => ({ messages: [{ role: 'user', content: 'hi' 
 const chat = (engine: EmbeddedEngine, extra: object = {}, signal?: AbortSignal) => post(engine, '/v1/chat/completions', ask(extra), signal)
 const running = async (engine: EmbeddedEngine) => {
   const text = await (await fetch(`${engine.url}/metrics`)).text()
-  return Number(/num_requests_running\{.*\} (.+)/.exec(text)?.[1])
+  return Number(/(?:num_requests_running|num_running_reqs)\{.*\} (.+)/.exec(text)?.[1])
 }
 /** Reads the events of a stream as they come. */
 async function* events(response: Response) {
@@ -130,6 +130,24 @@ describe('a generation', () => {
     for await (const _ of stream) {
       // To its end.
     }
+  })
+
+  it.each([
+    ['vllm', '/v1/chat/completions', { ...ask(), return_token_ids: true }, 'adds', 2000],
+    ['sglang', '/generate', { text: 'hi', sampling_params: { max_new_tokens: null } }, 'repeats', 200],
+  ] as const)('gathers its tokens for a client that does not read (%s)', async (shape, path, body, how, tokens) => {
+    const words = Array.from({ length: tokens }, (_, index) => `${index}`.padEnd(4000, '.'))
+    const engine = await open(openScriptedModel(vocabulary, idsOf(...words)), { shape })
+    const response = await post(engine, path, { ...body, stream: true })
+    await eventually(() => running(engine)).toBe(0)
+    let [pieces, ids]: [number, number[]] = [0, []]
+    for await (const event of events(response)) {
+      const shown = event.output_ids ?? event.choices?.[0]?.token_ids ?? []
+      ids = how === 'adds' ? [...ids, ...shown] : event === '[DONE]' ? ids : shown
+      pieces += 1
+    }
+    expect(ids).toEqual(idsOf(...words))
+    expect(pieces).toBeLessThan(tokens)
   })
 
   it('ends when its client leaves, and gives back its seat', async () => {

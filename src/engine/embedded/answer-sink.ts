@@ -15,8 +15,8 @@ export type AnswerSink = {
 }
 
 /**
- * Once the signal is aborted nothing more is written. A client that reads slowly holds no seat, let alone new weights: what it
- * has not read stays in memory, at most one context of it.
+ * Once the signal is aborted nothing more is written. A client that reads slowly holds no seat, let alone new weights: while it has
+ * not read what was sent, its tokens gather for the next event.
  */
 export function openAnswerSink(form: AnswerForm, asked: Asked, response: ServerResponse, gone: AbortSignal): AnswerSink {
   if (form.type === 'stream') return openStream(form.writer, asked, response, gone)
@@ -54,7 +54,7 @@ function openStream(writer: StreamWriter, asked: Asked, response: ServerResponse
   }
   return {
     grown(now, choice) {
-      if (gone.aborted) return
+      if (gone.aborted || response.writableNeedDrain) return
       const generation = now()
       send([...openingOf(generation), ...deltasOf(generation, choice.now(), choice.safeText())])
     },
