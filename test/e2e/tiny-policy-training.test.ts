@@ -26,17 +26,17 @@ const texts = ['one two three four', 'four three two one', 'a b c d e f g'].map(
 const weighted = (weight: (index: number) => number): readonly Sequence[] =>
   texts.map((ids) => ({ ids, weights: ids.map((_, index) => weight(index)) }))
 
-type Options = { readonly threads?: number; readonly model?: Uint8Array; readonly sharpens?: boolean }
+type Options = { readonly threads?: number; readonly model?: Uint8Array; readonly sharpens?: boolean; readonly rate?: number }
 
 /** The losses of the steps, and the file as it was and is. */
 async function trainOn(sequences: readonly Sequence[], steps: number, options: Options = {}) {
   const model = join(folder, 'model.gguf')
   const data = join(folder, 'data.bin')
-  const { threads = 1, model: before = RANDOM, sharpens = false } = options
+  const { threads = 1, model: before = RANDOM, sharpens = false, rate = 0.01 } = options
   writeFileSync(model, before)
   writeFileSync(data, packSequences(sequences))
   const losses: number[] = []
-  await train(program, { model, sequences: data, steps, batch: 3, rate: 0.01, seed: 1, threads, sharpens }, ({ loss }) => losses.push(loss))
+  await train(program, { model, sequences: data, steps, batch: 3, rate, seed: 1, threads, sharpens }, ({ loss }) => losses.push(loss))
   return { losses, before: parsed(before), after: parsed(readFileSync(model)) }
 }
 
@@ -152,6 +152,9 @@ describe('a tiny random model', () => {
     const lossOf = async ({ metadata, tensors }: GgufFile) =>
       (await trainOn(sequences, 1, { model: writeGguf({ metadata, tensors }) })).losses[0]!
     expect(await lossOf(sharp)).toBeLessThanOrEqual((await lossOf(plain)) * 1.001)
+    // One that has learned nothing yet would only be surer of what is wrong.
+    const untaught = await trainOn(sequences, 1, { sharpens: true, rate: 1e-9 })
+    expect(gainOf(untaught.after)).toBeCloseTo(gainOf(untaught.before), 5)
   })
 
   it('is refused when it is no model', async () => {

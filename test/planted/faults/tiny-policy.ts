@@ -51,4 +51,11 @@ export const TINY_POLICY_FAULTS: readonly PlantedFault[] = [
     replace: 'work[0].gradients[p] += 0',
     suites: ['test/e2e/tiny-policy-training.test.ts'],
   },
+  {
+    name: 'a model is made surer than its loss allows',
+    file: 'examples/tiny-policy/trainer/sharpening.h',
+    find: '<= before) continue',
+    replace: '<= 1e9) continue',
+    suites: ['test/e2e/tiny-policy-training.test.ts'],
+  },
 ]
