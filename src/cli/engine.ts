@@ -8,25 +8,35 @@ import { FAULT_NAMES } from '../engine/scripted/faults.ts'
 import { loadScript } from '../engine/scripted/script.ts'
 import { EXIT, type ExitCode } from './exit.ts'
 
-const number = z.coerce.number('must be a number')
-const count = number.int().min(1)
-const milliseconds = number.min(0)
+/** One message, whatever is wrong with it: no number, a fraction, out of its range. */
+function whole(from: number, to?: number) {
+  const message = `must be a whole number from ${from} ${to === undefined ? 'on' : `to ${to}`}`
+  return z.coerce
+    .number(message)
+    .int()
+    .min(from)
+    .max(to ?? Number.MAX_SAFE_INTEGER)
+}
+
+const count = whole(1)
+const milliseconds = z.coerce.number('must be a number of milliseconds').min(0)
+const text = z.string().min(1, 'must not be empty')
 
 const listening = {
-  host: z.string().min(1).default('127.0.0.1'),
+  host: text.default('127.0.0.1'),
   /** 0 takes a free one; further replicas take the next ports. */
-  port: number.int().min(0).max(65_535).default(0),
-  shape: z.enum(['vllm', 'sglang', 'llamacpp']).default('vllm'),
-  seed: number.int().default(0),
+  port: whole(0, 65_535).default(0),
+  shape: z.enum(['vllm', 'sglang', 'llamacpp'], 'must be vllm, sglang or llamacpp').default('vllm'),
+  seed: z.coerce.number('must be a whole number').int().default(0),
 }
 
 const scriptedSchema = z.object({
   ...listening,
   scripted: z.literal(true),
   /** YAML or JSON; without one a seeded generator answers. */
-  script: z.string().min(1).optional(),
-  replicas: count.max(64).default(1),
-  model: z.string().min(1).default('qwen3-scripted'),
+  script: text.optional(),
+  replicas: whole(1, 64).default(1),
+  model: text.default('qwen3-scripted'),
   maxModelLen: count.default(131_072),
   ttftMs: milliseconds.default(0),
   msPerToken: milliseconds.default(0),
@@ -37,12 +47,12 @@ const scriptedSchema = z.object({
 
 const embeddedSchema = z.object({
   ...listening,
-  modelPath: z.string().min(1).optional(),
-  model: z.string().min(1).optional(),
+  modelPath: text.optional(),
+  model: text.optional(),
   maxModelLen: count.optional(),
-  sequences: count.max(256).default(8),
-  threads: count.max(256).default(1),
-  weightVersion: z.string().min(1).optional(),
+  sequences: whole(1, 256).default(8),
+  threads: whole(1, 256).default(1),
+  weightVersion: text.optional(),
 })
 
 type ScriptedOptions = z.output<typeof scriptedSchema>
@@ -101,7 +111,7 @@ async function startEmbedded(given: Readonly<Record<string, unknown>>): Promise<
   }
   try {
     const opened = await openEmbeddedEngine(embeddedOptions(options, modelPath))
-    if (!opened.ok) return { ok: false, exit: EXIT.failed, error: opened.error }
+    if (!opened.ok) return wrong(opened.error)
     const { engine } = opened
     const size = `${engine.parameters.toLocaleString('en')} parameters, context ${engine.contextTokens.toLocaleString('en')}`
     return { ok: true, line: `embedded engine (${options.shape}) serving ${engine.model} (${size}) at ${engine.url}`, close: engine.close }

@@ -102,7 +102,7 @@ program
   .command('engine')
   .description('run a model on the CPU, or a scripted engine, in the wire shape of vLLM, SGLang or llama.cpp')
   .option('--host <host>', 'address to listen on (default 127.0.0.1)')
-  .option('--port <port>', 'first port; 0 takes a free one (default 0)')
+  .option('--port <port>', '0 takes a free one; replicas take the next ones (default 0)')
   .option('--shape <shape>', 'vllm, sglang or llamacpp (default vllm)')
   .option('--seed <n>', 'of everything that is drawn (default 0)')
   .option('--model <name>', 'name of the served model (default the file’s, or qwen3-scripted)')
@@ -136,7 +136,7 @@ doctor
   .option('--harness <names>', 'comma-separated; default: those of the tasks, or all that are installed')
   .option('--model <name>', 'model to ask the engine for, and the name that agents ask by')
   .option('--tasks <file>', 'a TaskRequest or a list of them, JSON or YAML; default: three small tasks')
-  .option('--samples <n>', 'sessions of each task for each harness (default 1)', wholeNumber, 1)
+  .option('--samples <n>', 'sessions of each task for each harness', wholeNumber, 1)
   .option('--json', 'the report as one JSON object')
   .action(async (options: DriftOptions) => {
     const { runDrift } = await import('./doctor.ts')
