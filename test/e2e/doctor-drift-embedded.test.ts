@@ -46,7 +46,9 @@ it('shows how a model that is sampled freely spells the same text by other token
   const splits = harness!.forks.filter((fork) => fork.splits_row)
   expect(splits.length).toBeGreaterThan(0)
   for (const { example } of splits) {
-    const { common, earlier, later } = example.window!
+    const { start, common, earlier, later } = example.window!
+    expect(start + common.ids.length, 'both sides begin where the prompts part').toBe(example.index)
+    expect(common.ids.length).toBeGreaterThan(0)
     expect(earlier.ids[0]).not.toBe(later.ids[0])
     expect([common.text, earlier.text, later.text]).not.toContain(null)
     // The texts go on alike as far as both windows reach; what differs is the tokens.

@@ -28,6 +28,7 @@ describe('a group of samples', () => {
     [[1, 1, 0], true],
     // What was not graded is no reward.
     [[0, null], false],
+    [[1, null], false],
     [[null, null], false],
   ])('with the rewards %j teaches: %s', (values, teaches) => {
     expect(readGroup(rewards(...values)).teaches).toBe(teaches)
@@ -37,6 +38,10 @@ describe('a group of samples', () => {
     expect(readGroup(callback([{ reward: 1, calls: 4, traces: [TRACE, TRACE] }])).rows).toEqual([
       { session_id: 's0', outcome: 'completed', reward: 1, calls: 4, traces: 2, tokens: 10, trained_tokens: 4 },
     ])
+  })
+
+  it('gives a session that was not graded no reward', () => {
+    expect(readGroup(rewards(1, null)).rows.map(({ reward }) => reward)).toEqual([1, null])
   })
 
   it.each([

@@ -146,7 +146,8 @@ describe('the causes of forks', () => {
 
   it('show the first example that has a window, as ids and as text', () => {
     const bare = session({ session: 's0', task: 'edit', edges: [edge('rewrites', drift({ index: null, window: null }))] })
-    const runs = [{ harness: 'pi', sessions: [bare, session({ edges: [edge('rewrites', drift())] })] }]
+    const later = session({ session: 's2', edges: [edge('rewrites', drift({ window: { ...WINDOW, start: 9 } }))] })
+    const runs = [{ harness: 'pi', sessions: [bare, session({ edges: [edge('rewrites', drift())] }), later] }]
     expect(exampleWindows(runs)).toEqual([WINDOW])
     const texts = new Map([[exampleWindows(runs)[0]!, { common: 'a\n', earlier: '<think>\nhm', later: 'I' }]])
     expect(reportDrift(ENGINE, runs, texts, ['a note']).harnesses[0]?.forks[0]?.example).toEqual({
