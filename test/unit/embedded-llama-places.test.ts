@@ -28,9 +28,21 @@ describe('the place a prompt gets', () => {
       0,
       0,
     ],
-    ['the one left alone the longest among equals', [[7], [1, 2, 3], [1, 2, 4]], [1, 2, 5], 1, 2],
-    ['one that holds more than it', [[7], [1, 2, 3, 4, 5], [8]], [1, 2, 3], 1, 3],
-    ['one that parts early rather than an empty one', [[1, 9]], [1, 2], 0, 1],
+    ['the one left alone the longest among equals', [[7], [1, 2], [1, 2]], [1, 2, 5], 1, 2],
+    ['the one it continues, though its last words differ', [[7], [8], [1, 2, 3, 4]], [1, 2, 3, 9], 2, 3],
+    [
+      'the one left alone the longest, when all hold more that would be lost',
+      [
+        [1, 2, 3],
+        [1, 2, 3, 4],
+        [1, 2, 3, 5],
+      ],
+      [1, 2, 9],
+      0,
+      2,
+    ],
+    ['one that holds more than it', [[7], [1, 2, 3, 4], [8]], [1, 2, 3], 1, 3],
+    ['an empty one rather than one that parts early', [[1, 8, 9]], [1, 2], 1, 0],
   ])('is %s', (_, held, prompt, index, shared) => {
     const taken = placesHolding(3, ...held).take(Int32Array.from(prompt))
     expect([taken?.place.index, taken?.shared]).toEqual([index, shared])

@@ -10,6 +10,9 @@ export type Place = {
   lastTaken: number
 }
 
+/** Of what a place holds. A conversation changed near its end keeps this much; a long system prompt in common can be half of two. */
+const CONTINUED_SHARE = 3 / 4
+
 export class Places {
   readonly #places: readonly Place[]
   #takings = 0
@@ -25,24 +28,22 @@ export class Places {
   }
 
   /**
-   * The free place that holds most of the prompt's beginning; among equals the one left alone the longest. Null when none is free.
-   * `shared`: how many of the prompt's first tokens it holds.
+   * The free place that holds most of the prompt's beginning and little else: what it holds is continued. Else the one left alone the
+   * longest: a beginning that many prompts share is worth less than what would be lost of a conversation that may go on. Null when none is
+   * free. `shared`: how many of the prompt's first tokens it holds.
    */
   take(prompt: Int32Array): { readonly place: Place; readonly shared: number } | null {
-    let best: Place | null = null
-    let shared = -1
-    for (const place of this.#places) {
-      if (place.isTaken) continue
-      const length = commonPrefix(place, prompt)
-      if (best !== null && (length < shared || (length === shared && place.lastTaken >= best.lastTaken))) continue
-      best = place
-      shared = length
-    }
-    if (best === null) return null
+    const free = this.#places
+      .filter((place) => !place.isTaken)
+      .map((place) => ({ place, shared: commonPrefix(place, prompt) }))
+      .sort((a, b) => a.place.lastTaken - b.place.lastTaken)
+    const continued = free.filter(({ place, shared }) => shared > 0 && shared >= place.length * CONTINUED_SHARE)
+    const chosen = continued.sort((a, b) => b.shared - a.shared)[0] ?? free[0]
+    if (chosen === undefined) return null
     this.#takings += 1
-    best.isTaken = true
-    best.lastTaken = this.#takings
-    return { place: best, shared }
+    chosen.place.isTaken = true
+    chosen.place.lastTaken = this.#takings
+    return chosen
   }
 
   /** What it holds stays, for prompts that begin alike. */

@@ -22,6 +22,21 @@ export const EMBEDDED_LLAMA_FAULTS: readonly PlantedFault[] = [
     tests: 'what is kept of a generation',
   },
   {
+    name: 'a conversation is forgotten for the few words it has in common with another',
+    file: 'src/engine/embedded/sequences.ts',
+    find: ' && shared >= place.length * CONTINUED_SHARE',
+    replace: ' && CONTINUED_SHARE > 0',
+    suites: ['test/unit/embedded-llama-places.test.ts'],
+  },
+  {
+    name: 'tokens are sent to a client that does not read them',
+    file: 'src/engine/embedded/answer-sink.ts',
+    find: 'gone.aborted || response.writableNeedDrain',
+    replace: 'gone.aborted',
+    suites: ['test/conformance/embedded-engine.test.ts'],
+    tests: 'a client that does not read',
+  },
+  {
     name: 'what is shown beside a token changes which token is drawn',
     file: 'src/engine/embedded/llama-generation.ts',
     find: 'const isNative = drawsNatively(sampling)\n  return (',
