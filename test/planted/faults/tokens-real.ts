@@ -17,8 +17,8 @@ export const REAL_TOKEN_FAULTS: readonly PlantedFault[] = [
   {
     name: 'the embedded engine calls processed what is raw',
     file: 'src/engine/embedded/sampler.ts',
-    find: "return mode === 'raw'",
-    replace: "return mode !== 'raw'",
+    find: "const [part, sum] = mode === 'raw'",
+    replace: "const [part, sum] = mode !== 'raw'",
     suites: ENGINE,
   },
   {
