@@ -58,6 +58,10 @@ describe('a wish that would change what is drawn', () => {
     [{ repetition_penalty: 1.1, logit_bias: { 5: -100 } }, ['repetition_penalty', 'logit_bias']],
     [{ json_schema: '{}' }, ['json_schema']],
     [{ response_format: { type: 'json_object' } }, ['response_format']],
+    [{ tool_choice: 'auto' }, []],
+    [{ tool_choice: 'none' }, []],
+    [{ tool_choice: 'required' }, ['tool_choice']],
+    [{ tool_choice: { type: 'function', function: { name: 'bash' } } }, ['tool_choice']],
   ])('is named: %j', (fields, expected) => {
     expect(otherSampling(fields)).toEqual(expected)
   })

@@ -132,8 +132,10 @@ export function otherSampling(fields: Readonly<Record<string, unknown>>): readon
     const isEmpty = value === undefined || value === null || (Array.isArray(value) && value.length === 0)
     return isEmpty || neutral.includes(value) ? [] : [name]
   })
-  const { logit_bias: bias, response_format: format } = fields
+  const { logit_bias: bias, response_format: format, tool_choice: choice } = fields
   const isBiased = typeof bias === 'object' && bias !== null && Object.keys(bias).length > 0
   const isFormed = typeof format === 'object' && format !== null && 'type' in format && format.type !== 'text'
-  return [...named, ...(isBiased ? ['logit_bias'] : []), ...(isFormed ? ['response_format'] : [])]
+  // A call that must come is written under a grammar.
+  const isForced = choice === 'required' || (typeof choice === 'object' && choice !== null)
+  return [...named, ...(isBiased ? ['logit_bias'] : []), ...(isFormed ? ['response_format'] : []), ...(isForced ? ['tool_choice'] : [])]
 }
