@@ -349,7 +349,7 @@ describe('a vocabulary', () => {
       ['<think>', false, false],
       ['a', false, false],
     ])
-    expect(model.vocabulary.endTokenId).toBe(one('<|im_end|>'))
+    expect([model.vocabulary.endTokenId, model.vocabulary.startTokenId]).toEqual([one('<|im_end|>'), one('<|endoftext|>')])
   })
 
   it('writes bytes that are no whole character as U+FFFD', () => {

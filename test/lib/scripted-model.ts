@@ -3,7 +3,9 @@ import type { GenerationEvent, GenerationOrder, LoadedModel, Vocabulary } from '
 
 export const END = 0
 export const HIDDEN = 1
-const SPECIAL = ['<|im_end|>', '<|hidden|>']
+/** Stands before a text where a template writes it, and ends one, too. */
+export const TEXT_END = 2
+const SPECIAL = ['<|im_end|>', '<|hidden|>', '<|endoftext|>']
 
 export type ByteVocabulary = Vocabulary & { idOf(bytes: Uint8Array): number }
 
@@ -23,8 +25,9 @@ export function openByteVocabulary(): ByteVocabulary {
     encode: (text) => [...Buffer.from(text)].map((byte) => idOf(Uint8Array.of(byte))),
     decode: (list) => Buffer.concat(list.map((id) => tokens[id] ?? Buffer.alloc(0))).toString(),
     isSpecial: (id) => id < SPECIAL.length,
-    isEnd: (id) => id === END,
+    isEnd: (id) => id === END || id === TEXT_END,
     endTokenId: END,
+    startTokenId: TEXT_END,
     size: 1_000_000,
   }
 }

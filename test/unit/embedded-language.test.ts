@@ -72,6 +72,7 @@ describe('any other template', () => {
     ['{{ tools | tojson(indent=2) }}', JSON.stringify(tools, null, 2)],
     ['{% set x = {"a": 0.1, "b": [true, none]} %}{{ x | tojson }}', '{"a": 0.1, "b": [true, null]}'],
     ["{{ '\\n x \\n'.strip('\\n') }}|{{ 'aab'.lstrip('a') }}|{{ 'abb'.rstrip('b') }}|{{ ' y '.strip() }}", ' x |b|a|y'],
+    ['{{ bos_token }}{{ messages[0].content }}', '<|endoftext|>Hi'],
     ['{{ mood }}{{ "!" if add_generation_prompt }}{{ eos_token }}', 'calm!<|im_end|>'],
     ['{{ messages[0]["content"] }}{{ "?" if messages[0].tool_calls is defined }}', 'Hi'],
   ])('has Python’s functions and the request’s arguments: %s', (template, expected) => {

@@ -9,11 +9,15 @@ import type { LoadedModel } from './model.ts'
 const QWEN3_TEMPLATE = '87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5'
 
 export function openLanguage({ facts, vocabulary }: Pick<LoadedModel, 'facts' | 'vocabulary'>): Language {
+  const { startTokenId, endTokenId } = vocabulary
   return {
     encode: vocabulary.encode,
     decode: (ids) => vocabulary.decode(ids.filter((id) => id < vocabulary.size)),
     vocabularySize: vocabulary.size,
-    renderPrompt: openRenderer(facts.chatTemplate, { eos_token: vocabulary.decode([vocabulary.endTokenId]) }),
+    renderPrompt: openRenderer(facts.chatTemplate, {
+      bos_token: startTokenId === null ? '' : vocabulary.decode([startTokenId]),
+      eos_token: vocabulary.decode([endTokenId]),
+    }),
   }
 }
 

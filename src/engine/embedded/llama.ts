@@ -57,6 +57,7 @@ function vocabularyOf(model: LlamaModel, header: GgufHeader): Vocabulary | null 
     isSpecial: (id) => model.getTokenAttributes(toToken(id)).control,
     isEnd: (id) => model.isEogToken(toToken(id)),
     endTokenId,
+    startTokenId: model.tokens.bos,
     size: sizeOf(header),
   }
 }

@@ -43,6 +43,8 @@ export type Vocabulary = {
   isEnd(id: number): boolean
   /** The end-of-turn token. */
   readonly endTokenId: number
+  /** The token that stands before a text where a template writes it; null for a model without one. */
+  readonly startTokenId: number | null
   /** Ids are less than this. */
   readonly size: number
 }
