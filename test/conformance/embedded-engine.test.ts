@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type EmbeddedEngine, type EmbeddedEngineOptions, openEngineOf } from '../../src/engine/embedded/engine.ts'
 import type { LoadResult, ModelFile } from '../../src/engine/embedded/model.ts'
-import { END, openByteVocabulary, openScriptedModel, type ScriptedModel } from '../lib/scripted-model.ts'
+import { END, openByteVocabulary, openScriptedModel, type ScriptedModel, TEXT_END } from '../lib/scripted-model.ts'
 
 const vocabulary = openByteVocabulary()
 const idsOf = (...words: readonly string[]) => [...words.map((word) => vocabulary.idOf(Buffer.from(word))), END]
@@ -237,6 +237,14 @@ describe('a model without a chat template', () => {
     ])
     const none = await json(post(engine, '/generate', { text: 'Hi', sampling_params: { max_new_tokens: 0 } }))
     expect(none).toMatchObject({ text: '', output_ids: [], meta_info: { finish_reason: { type: 'length' } } })
+  })
+
+  it('names the one of its end tokens that it has drawn', async () => {
+    const engine = await open(openScriptedModel(vocabulary, [...vocabulary.encode('ok'), TEXT_END], { chatTemplate: null }), {
+      shape: 'sglang',
+    })
+    const answer = await json(post(engine, '/generate', { input_ids: ids }))
+    expect(answer).toMatchObject({ text: 'ok', meta_info: { finish_reason: { type: 'stop', matched: TEXT_END } } })
   })
 
   it('answers llama.cpp’s /completion', async () => {

@@ -25,7 +25,6 @@ const GENERATION: Generation = {
   choices: [EMPTY],
   weightVersion: 'w',
   latencySeconds: 0,
-  endTokenId: 2,
 }
 const CHANGES = FAULT_NAMES.flatMap((name) => {
   const { action } = FAULTS[name]

@@ -68,7 +68,6 @@ export function openRequest(
     choices: choices.map((choice) => choice.now()),
     weightVersion: weights.version,
     latencySeconds: elapsedSeconds(),
-    endTokenId: model.vocabulary.endTokenId,
   })
 
   /** True when the choice goes on. */

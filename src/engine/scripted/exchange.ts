@@ -267,7 +267,6 @@ function generate(engine: GeneratingEngine, asked: Asked): { readonly generation
       choices,
       weightVersion: engine.weightVersion(),
       latencySeconds: 0,
-      endTokenId: engine.qwen.endTokenId,
     },
   }
 }

@@ -60,7 +60,6 @@ export type Generation = {
   readonly weightVersion: string
   /** Seconds from request to end, as SGLang reports it. */
   readonly latencySeconds: number
-  readonly endTokenId: number
 }
 
 export function textOf(parts: readonly AnswerPart[], kind: 'reasoning' | 'content'): string | null {

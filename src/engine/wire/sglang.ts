@@ -48,7 +48,7 @@ function completion(generation: Generation, request: ChatRequest): object {
       message: messageOf(choice),
       logprobs: request.logprobs === true ? { content: logprobContent(choice, { from: 0, to: choice.tokens.length }, 'text') } : null,
       finish_reason: finishReasonOf(choice, BECOMES_TOOL_CALLS),
-      matched_stop: matchedStop(generation, choice),
+      matched_stop: matchedStop(choice),
       ...(asksPrompt && generation.showsPromptIds ? { prompt_token_ids: generation.promptIds } : {}),
       ...(request.return_token_ids === true && choice.showsIds ? { token_ids: choice.tokens.map((token) => token.id) } : {}),
       ...(request.return_meta_info === true ? { meta_info: metaInfo(generation, choice, metaWishes(request)) } : {}),
@@ -79,7 +79,7 @@ function stream(request: ChatRequest): StreamWriter {
         delta: deltaMessage(delta),
         logprobs: request.logprobs === true ? { content: logprobContent(choice, delta, 'text') } : null,
         finish_reason: delta.isLast ? finishReasonOf(choice, BECOMES_TOOL_CALLS) : null,
-        matched_stop: delta.isLast ? matchedStop(generation, choice) : null,
+        matched_stop: delta.isLast ? matchedStop(choice) : null,
       }
       return [{ ...base(generation), choices: [entry], usage: null }]
     },
@@ -132,7 +132,7 @@ export function metaInfo(generation: Generation, choice: GeneratedChoice, wishes
   const entry = (logprob: number | null, id: number | null, text: string) => [logprob, id, wishes.texts ? text : null]
   return {
     id: generation.id,
-    finish_reason: metaFinish(generation, choice),
+    finish_reason: metaFinish(choice),
     prompt_tokens: generation.promptIds.length,
     weight_version: generation.weightVersion,
     num_retractions: 0,
@@ -159,10 +159,10 @@ export function metaInfo(generation: Generation, choice: GeneratedChoice, wishes
   }
 }
 
-function metaFinish(generation: Generation, choice: GeneratedChoice): object | null {
+function metaFinish(choice: GeneratedChoice): object | null {
   switch (choice.finish) {
     case 'stop':
-      return { type: 'stop', matched: matchedStop(generation, choice) }
+      return { type: 'stop', matched: matchedStop(choice) }
     case 'length':
       return { type: 'length', length: choice.tokens.length }
     case 'abort':
@@ -172,8 +172,9 @@ function metaFinish(generation: Generation, choice: GeneratedChoice): object | n
   }
 }
 
-function matchedStop(generation: Generation, choice: GeneratedChoice): string | number | null {
-  return choice.finish === 'stop' ? (choice.matchedStop ?? generation.endTokenId) : null
+/** A model may have several end tokens: the one that was sampled. */
+function matchedStop({ finish, matchedStop: matched, tokens }: GeneratedChoice): string | number | null {
+  return finish === 'stop' ? (matched ?? tokens.at(-1)?.id ?? null) : null
 }
 
 function usageOf(generation: Generation): object {
