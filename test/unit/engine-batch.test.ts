@@ -150,6 +150,29 @@ describe('the running batch', () => {
     expect(paused()).toBe('paused')
   })
 
+  it.each<[string, (batch: ReturnType<typeof openBatch>) => void]>([
+    ['is resumed', (batch) => batch.resume()],
+    ['gives way to another', (batch) => void batch.pause('keep')],
+  ])('holds no wait for a pause that %s', async (_, end) => {
+    const batch = openBatch({ running: 9, waiting: 9 })
+    await batch.enter(never)
+    const paused = watch(batch.pause('wait').then(() => 'settled'))
+    end(batch)
+    await settle()
+    expect(paused()).toBe('settled')
+  })
+
+  it('lets what it has frozen end when it waits for it', async () => {
+    const batch = openBatch({ running: 9, waiting: 9 })
+    const world = openWorld({ seed: 1 })
+    const generation = openPace(world, { ttftMs: 10, msPerToken: 1 })
+    seated(await batch.enter(never)).attach(generation)
+    await batch.pause('keep')
+    void batch.pause('wait')
+    await world.advance(1000)
+    expect(generation.sampled()).toBeGreaterThan(0)
+  })
+
   it('freezes also a generation that gets its pace after the pause began', async () => {
     const batch = openBatch({ running: 9, waiting: 9 })
     const seat = seated(await batch.enter(never))

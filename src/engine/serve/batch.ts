@@ -22,7 +22,7 @@ export type Batch = {
   enter(signal: AbortSignal): Promise<Seat | 'full' | null>
   /** How many more may enter or wait. */
   room(): number
-  /** Resolves when the pause holds: at once, or with 'wait' when the last running generation has left. */
+  /** Resolves when the pause holds: at once, or with 'wait' when the last running generation has left; also when another one or none takes its place. */
   pause(mode: PauseMode): Promise<void>
   resume(): void
   /** Ends all running generations with what they have; returns how many. */
@@ -43,7 +43,9 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
   const running = new Set<Seat>()
   const generations = new Map<Seat, Held>()
   const waiters = new Set<Waiter>()
-  const drained = new Set<() => void>()
+  /** Who waits for the last running generation to leave: for the batch to be empty, and for a pause to hold. */
+  const emptied = new Set<() => void>()
+  const paused = new Set<() => void>()
   let held: PauseMode | null = null
   let emptying: 'wait' | 'abort' | null = null
   let isClosed = false
@@ -63,19 +65,19 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
       leave() {
         running.delete(taken)
         generations.delete(taken)
-        if (running.size === 0) settleDrained()
+        if (running.size === 0) for (const line of [emptied, paused]) settle(line)
         admitNext()
       },
     }
     running.add(taken)
     return taken
   }
-  const settleDrained = () => {
-    for (const settle of drained) settle()
-    drained.clear()
+  const settle = (line: Set<() => void>) => {
+    for (const resolve of line) resolve()
+    line.clear()
   }
-  const whenDrained = async () => {
-    if (running.size > 0) await new Promise<void>((resolve) => drained.add(resolve))
+  const whenDrained = async (line: Set<() => void>) => {
+    if (running.size > 0) await new Promise<void>((resolve) => line.add(resolve))
   }
   const hasRoom = () => held === null && emptying === null && running.size < limits.running
   const admitNext = () => {
@@ -115,12 +117,18 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
     },
     room: () => limits.waiting - waiters.size + (hasRoom() ? limits.running - running.size : 0),
     async pause(mode) {
+      const isThawing = held === 'keep' && mode === 'wait'
       held = mode
-      for (const generation of generations.values()) heed(generation)
-      if (mode === 'wait') await whenDrained()
+      for (const generation of generations.values()) {
+        if (isThawing) generation.thaw()
+        heed(generation)
+      }
+      if (mode === 'wait') await whenDrained(paused)
+      else settle(paused)
     },
     resume() {
       held = null
+      settle(paused)
       for (const generation of generations.values()) generation.thaw()
       admitNext()
     },
@@ -128,7 +136,7 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
     async empty(how) {
       emptying = how
       for (const generation of generations.values()) heed(generation)
-      await whenDrained()
+      await whenDrained(emptied)
       return () => {
         emptying = null
         admitNext()
@@ -140,7 +148,7 @@ export function openBatch(limits: { readonly running: number; readonly waiting: 
       isClosed = true
       for (const waiter of waiters) waiter.turnAway()
       stopAll()
-      settleDrained()
+      for (const line of [emptied, paused]) settle(line)
     },
   }
 }
