@@ -59,6 +59,18 @@ describe('loading weights', () => {
       null,
     ])
   })
+
+  it('reads no more files once the engine is closed', async () => {
+    const { desk, files } = open()
+    const loads = [desk.load('a.gguf', null, 'wait'), desk.load('b.gguf', null, 'wait')]
+    await turns()
+    const closed = desk.close()
+    files[0]!.settle({ ok: true, model: model() })
+    await closed
+    loads.push(desk.load('c.gguf', null, 'wait'))
+    expect(await Promise.all(loads)).toEqual(Array(3).fill({ ok: false, error: 'the engine has been closed' }))
+    expect(files.length).toBe(1)
+  })
 })
 
 describe('new weights over HTTP', () => {

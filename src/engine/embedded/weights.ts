@@ -22,6 +22,8 @@ export type WeightDesk = {
 
 export type OpenModel = (file: ModelFile) => Promise<LoadResult>
 
+const CLOSED: Loaded = { ok: false, error: 'the engine has been closed' }
+
 export function openWeightDesk(open: OpenModel, file: Omit<ModelFile, 'path'>, batch: Batch): WeightDesk {
   let current: Weights | null = null
   let isClosed = false
@@ -29,11 +31,12 @@ export function openWeightDesk(open: OpenModel, file: Omit<ModelFile, 'path'>, b
   let last: Promise<unknown> = Promise.resolve()
 
   const replace = async (path: string, version: string | null, running: 'wait' | 'abort'): Promise<Loaded> => {
+    if (isClosed) return CLOSED
     const loaded = await open({ ...file, path })
     if (!loaded.ok) return loaded
     if (isClosed) {
       await loaded.model.close()
-      return { ok: false, error: 'the engine has been closed' }
+      return CLOSED
     }
     loads += 1
     // Without a name of its own it must not pass for the weights before it.
