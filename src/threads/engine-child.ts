@@ -12,10 +12,11 @@ let engine: EmbeddedEngine | null = null
 let drain: Drain | null = null
 
 serveChild<EngineBoot, EngineReady>({
-  async boot({ setup, port }) {
+  async boot({ setup, port, seed }) {
     const opened = await openEmbeddedEngine({
       modelPath: setup.modelPath,
       port,
+      seed,
       sequences: setup.sequences,
       threads: setup.threads,
       ...(setup.servedAs === null ? {} : { model: setup.servedAs }),

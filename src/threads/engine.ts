@@ -17,8 +17,8 @@ export type EngineSetup = {
   readonly maxModelLen: number | null
 }
 
-/** `port` 0 takes a free one. */
-export type EngineBoot = { readonly setup: EngineSetup; readonly port: number }
+/** `port` 0 takes a free one. `seed`: another for each incarnation, whose ids and draws would else be those of the one before again. */
+export type EngineBoot = { readonly setup: EngineSetup; readonly port: number; readonly seed: number }
 
 export type EngineReady = { readonly url: string; readonly port: number; readonly model: string; readonly parameters: number }
 
@@ -72,7 +72,7 @@ export async function openEngine(setup: EngineSetup, { scheduler, log, restarts 
         scheduler,
       ),
     async start(child) {
-      const booted = await child.boot({ setup, port: ready?.port ?? 0 })
+      const booted = await child.boot({ setup, port: ready?.port ?? 0, seed: child.incarnation - 1 })
       if (!booted.ok) {
         problem = booted.message
         throw new Error(problem)
