@@ -150,6 +150,16 @@ describe('a generation', () => {
     expect(pieces).toBeLessThan(tokens)
   })
 
+  it('counts each token when it has been drawn, under the name it is served by', async () => {
+    const { until, grant } = openGrants()
+    const engine = await open(openScriptedModel(vocabulary, WORDS, { until }), { model: 'a "b"\\c' })
+    grant(2)
+    const stream = events(await chat(engine, { stream: true }))
+    for (let event = 0; event < 3; event += 1) await stream.next()
+    const counted = 'vllm:generation_tokens_total{engine="0",model_name="a \\"b\\"\\\\c"} 2.0'
+    expect(await (await fetch(`${engine.url}/metrics`)).text()).toContain(counted)
+  })
+
   it('ends when its client leaves, and gives back its seat', async () => {
     const { until } = openGrants()
     const model = openScriptedModel(vocabulary, WORDS, { until: (drawn) => (drawn < 1 ? Promise.resolve() : until(drawn)) })

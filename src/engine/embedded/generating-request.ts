@@ -13,7 +13,7 @@ export type GeneratingRequest = {
   readonly weights: Weights
   /** Draws one choice until it ends or its hold is stopped. Rejects when the model breaks. */
   draw(index: number, hold: Hold): Promise<void>
-  /** Ends what has not ended, and counts all of it. */
+  /** Ends what has not ended, and counts how all of it ended. */
   settle(): void
   now(): Generation
 }
@@ -73,6 +73,7 @@ export function openRequest(
   /** True when the choice goes on. */
   const take = (choice: GrowingChoice, index: number, event: Parameters<GrowingChoice['add']>[0]): boolean => {
     const goesOn = choice.add(event)
+    tally.drawn(1)
     if (!hasDrawn[index]) tally.firstToken(elapsedSeconds())
     hasDrawn[index] = true
     sink.grown(now, choice)
@@ -108,8 +109,7 @@ export function openRequest(
     settle() {
       for (const choice of choices) {
         choice.end('abort')
-        const { finish, tokens } = choice.now()
-        tally.finished(finish ?? 'abort', tokens.length)
+        tally.finished(choice.now().finish ?? 'abort')
       }
     },
   }

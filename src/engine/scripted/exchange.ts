@@ -230,7 +230,10 @@ function record(job: Job, emitted: Generation): void {
   // An abort samples less; every other fault only hides or spoils what was sampled.
   const sampled = aborts ? spoilt(emitted, job.fault) : emitted
   job.entry.sampled(sampled.choices, job.answer.variant)
-  for (const choice of sampled.choices) job.engine.tally.finished(choice.finish ?? 'stop', choice.tokens.length)
+  for (const choice of sampled.choices) {
+    job.engine.tally.drawn(choice.tokens.length)
+    job.engine.tally.finished(choice.finish ?? 'stop')
+  }
 }
 
 function cutAll(generation: Generation, tokens: number): Generation {

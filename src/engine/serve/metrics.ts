@@ -7,7 +7,8 @@ export type Tally = {
   started(promptTokens: number, cachedTokens: number): void
   /** Seconds from a request's arrival to its first token. */
   firstToken(seconds: number): void
-  finished(reason: string, tokens: number): void
+  drawn(tokens: number): void
+  finished(reason: string): void
   totals(): Totals
 }
 
@@ -50,8 +51,10 @@ export function openTally(): Tally {
       count += 1
       for (const [at, limit] of BUCKETS.entries()) if (seconds <= limit) counts[at] = (counts[at] ?? 0) + 1
     },
-    finished(reason, tokens) {
+    drawn(tokens) {
       generationTokens += tokens
+    },
+    finished(reason) {
       finished.set(reason, (finished.get(reason) ?? 0) + 1)
     },
     totals: () => ({ promptTokens, cachedTokens, generationTokens, finished, firstTokens: { counts, sum, count } }),
@@ -59,7 +62,7 @@ export function openTally(): Tally {
 }
 
 export function vllmMetrics(model: string, totals: Totals, gauges: Gauges): string {
-  const labels = `engine="0",model_name="${model}"`
+  const labels = `engine="0",model_name="${escaped(model)}"`
   const lines = [
     ...gauge('vllm:num_requests_running', labels, gauges.running),
     ...gauge('vllm:num_requests_waiting', labels, gauges.waiting),
@@ -76,7 +79,7 @@ export function vllmMetrics(model: string, totals: Totals, gauges: Gauges): stri
 }
 
 export function sglangMetrics(model: string, totals: Totals, gauges: Gauges): string {
-  const labels = `model_name="${model}"`
+  const labels = `model_name="${escaped(model)}"`
   const hitRate = totals.promptTokens === 0 ? 0 : totals.cachedTokens / totals.promptTokens
   const lines = [
     ...gauge('sglang:num_running_reqs', labels, gauges.running),
@@ -101,6 +104,8 @@ export function llamacppMetrics(_model: string, totals: Totals, gauges: Gauges):
   return `${lines.join('\n')}\n`
 }
 
+/** Within a label's quotes. */
+const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 /** A number as Python's client writes it. */
 const float = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))
 const gauge = (name: string, labels: string, value: number): readonly string[] => [
