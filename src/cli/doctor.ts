@@ -22,7 +22,7 @@ import { AGENT_FOLDERS } from '../main.ts'
 import { openControlClient } from './control-client.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
-import { describeProblems } from './problems.ts'
+import { describeProblems, engineFlagProblem } from './problems.ts'
 
 export type DriftOptions = {
   readonly config?: string
@@ -73,6 +73,8 @@ async function readPlan(options: DriftOptions): Promise<Step<Plan>> {
     ...(options.engine === undefined ? {} : { engine: options.engine }),
   })
   if (!loaded.ok) return usage(describeProblems(loaded.problems))
+  const flagProblem = engineFlagProblem(options.engine, loaded.config)
+  if (flagProblem !== null) return usage(flagProblem)
   const tasks = await loadTasks(options.tasks)
   if (!tasks.ok) return usage(tasks.problem)
   const { config } = loaded

@@ -1,8 +1,14 @@
-// Problems of a configuration file as a person reads them: file, line, column, key, what is wrong.
-import type { ConfigProblem } from '../config.ts'
+// Problems of a configuration as a person reads them: those of its file with line, column and key, and those of the flags beside it.
+import type { Config, ConfigProblem } from '../config.ts'
 
 export function describeProblems(problems: readonly ConfigProblem[]): string {
   return problems
     .map(({ file, line, column, key, message }) => `${file}:${line}:${column}: ${key === '' ? '' : `${key}: `}${message}`)
     .join('\n       ')
+}
+
+/** What is wrong with `--engine` beside this configuration, or null. */
+export function engineFlagProblem(engine: string | undefined, { embedded }: Pick<Config, 'embedded'>): string | null {
+  if (engine === undefined || embedded === null) return null
+  return '--engine says what --engine-url leads to; no inference server is named'
 }

@@ -5,7 +5,7 @@ import type { EngineKind } from '../contract/call.ts'
 import { engineUrlSchema } from '../contract/replica.ts'
 import { type RunningNode, startNode } from '../main.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
-import { describeProblems } from './problems.ts'
+import { describeProblems, engineFlagProblem } from './problems.ts'
 
 export type ServeOptions = { readonly config?: string; readonly engineUrl?: string; readonly engine?: EngineKind; readonly json?: boolean }
 
@@ -19,8 +19,8 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
   })
   if (!loaded.ok) return endWith(EXIT.usage, describeProblems(loaded.problems))
   const { config } = loaded
-  if (config.embedded !== null && options.engine !== undefined)
-    return endWith(EXIT.usage, '--engine says what --engine-url leads to; no inference server is named')
+  const flagProblem = engineFlagProblem(options.engine, config)
+  if (flagProblem !== null) return endWith(EXIT.usage, flagProblem)
   // Before anything is started: a signal that comes while the node starts stops it in order, as soon as it can be stopped.
   const nextSignal = hearSignals()
   const started = await startNode(config)

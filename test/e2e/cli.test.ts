@@ -84,6 +84,8 @@ describe('polar on the command line', () => {
       /no answer from http:\/\/127\.0\.0\.1:9.*polar serve/,
     ],
     ['an engine address without http://', ['serve', '--engine-url', 'localhost:8000'], 2, /--engine-url: must be a URL like http:/],
+    ['the kind of no server', ['serve', '--engine', 'vllm'], 2, /no inference server is named/],
+    ['the kind of no server, for the doctor', ['doctor', 'drift', '--engine', 'vllm'], 2, /no inference server is named/],
     ['a count that is none', ['engine', '--scripted', '--replicas', 'x'], 2, /--replicas: must be a whole number from 1 to 64/],
     ['the pace of an engine that has its own', ['engine', '--ttft-ms', '5'], 2, /--ttft-ms: only with --scripted/],
     ['a model file that is not there', ['engine', '--model-path', 'no.gguf'], 2, /there is no file no\.gguf/],
