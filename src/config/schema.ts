@@ -86,7 +86,7 @@ export const fileSchema = z.strictObject({
     cpu: section({ threads: z.int().min(1).max(256).optional() }),
     arena: section({ max_slabs: z.int().min(1).max(4_096).default(64) }),
     replicas: z.record(idSchema, z.array(listedReplicaSchema).min(1).max(MAX_REPLICAS)).nullish(),
-    embedded: z.union([embedded, z.literal(false)], 'must be false, or keys of its own').nullish(),
+    embedded: z.union([embedded, z.literal(false)], 'must be false, or keys of its own, as { model: policy.gguf }').nullish(),
     models: z.record(modelPatternSchema, modelProfileSchema).nullish(),
     upload_roots: z.array(z.string().min(1)).max(64).nullish(),
     evaluators: z.record(z.string(), z.string().min(1)).nullish(),

@@ -128,7 +128,10 @@ describe('a node that would serve from nothing, or not from what was meant, is t
       'polar_node:\n  embedded: { modle: x }\n',
       { line: 2, column: 15, key: 'polar_node.embedded.modle', message: 'unknown key; did you mean model?' },
     ],
-    ['polar_node:\n  embedded: yes\n', { line: 2, column: 3, key: 'polar_node.embedded', message: 'must be false, or keys of its own' }],
+    [
+      'polar_node:\n  embedded: yes\n',
+      { line: 2, column: 3, key: 'polar_node.embedded', message: 'must be false, or keys of its own, as { model: policy.gguf }' },
+    ],
     [
       'polar_node:\n  embedded: { sequences: 0 }\n',
       { line: 2, column: 15, key: 'polar_node.embedded.sequences', message: expect.stringContaining('>=1') },
