@@ -1,6 +1,7 @@
 // The embedded engine over a model that draws when it is told to: seats, streams, pauses and new weights, over real sockets.
 import { afterEach, describe, expect, it } from 'vitest'
 import { type EmbeddedEngine, type EmbeddedEngineOptions, openEngineOf } from '../../src/engine/embedded/engine.ts'
+import { BrokenDistributionError } from '../../src/engine/embedded/llama-errors.ts'
 import type { LoadResult, ModelFile } from '../../src/engine/embedded/model.ts'
 import { END, openByteVocabulary, openScriptedModel, type ScriptedModel, TEXT_END } from '../lib/scripted-model.ts'
 
@@ -210,6 +211,37 @@ describe('a generation', () => {
     expect([response.status, await response.text()]).toEqual([status, expect.stringMatching(expected)])
   })
 
+  it.each([
+    ['vllm', '/v1/chat/completions', ask({ messages: [{ role: 'user', content: 'x'.repeat(1e6) }] })],
+    ['sglang', '/generate', { text: 'x'.repeat(1e6) }],
+    ['llamacpp', '/completion', { prompt: 'x'.repeat(1e6) }],
+  ] as const)('of a text far beyond the context is refused before all of it is read (%s)', async (shape, path, body) => {
+    const lengths: number[] = []
+    const encode = (text: string) => {
+      lengths.push(text.length)
+      return vocabulary.encode(text)
+    }
+    const model = openScriptedModel({ ...vocabulary, encode }, WORDS, { contextTokens: 64 })
+    expect((await post(await open(model, { shape }), path, body)).status).toBe(400)
+    expect(Math.max(...lengths)).toBeLessThan(1e4)
+  })
+
+  it.each([
+    ['sglang', '/generate', { text: 'hi', return_logprob: true, top_logprobs_num: 1e6 }, 'top_logprobs_num'],
+    ['llamacpp', '/completion', { prompt: 'hi', n_probs: 1e6 }, 'n_probs'],
+  ] as const)('with more alternatives than are kept is refused (%s)', async (shape, path, body, field) => {
+    const response = await post(await open(openScriptedModel(vocabulary, WORDS), { shape }), path, body)
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining(field)])
+  })
+
+  it('of damaged weights is told so, in no words of ours', async () => {
+    const until = async () => {
+      throw new BrokenDistributionError()
+    }
+    const answer = await json(chat(await open(openScriptedModel(vocabulary, WORDS, { until }))))
+    expect(answer.error.message).toBe(new BrokenDistributionError().message)
+  })
+
   it.each([false, true])('that breaks is no answer, and the next one is one (stream: %s)', async (stream) => {
     let breaks = true
     const until = async () => {
@@ -345,6 +377,17 @@ describe('new weights', () => {
     const engine = await open(openScriptedModel(vocabulary, WORDS), {}, { 'b.gguf': { ok: true, model: next() } })
     await json(load(engine, { model_path: 'b.gguf' }))
     expect(engine.weightVersion()).toBe('b#2')
+  })
+
+  it('under another label are named by the one that an answer began with', async () => {
+    const { until, grant } = openGrants()
+    const model = openScriptedModel(vocabulary, WORDS, { until })
+    const engine = await open(model, { shape: 'sglang', weightVersion: 'v1' })
+    const begun = json(chat(engine))
+    await eventually(() => model.running()).toBe(1)
+    await json(post(engine, '/update_weight_version', { new_version: 'v2' }))
+    grant(9)
+    expect([(await begun).metadata.weight_version, (await json(chat(engine))).metadata.weight_version]).toEqual(['v1', 'v2'])
   })
 
   it('wait for what runs, which ends under its own version, and hold what comes', async () => {

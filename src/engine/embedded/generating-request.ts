@@ -27,7 +27,7 @@ export function openRequest(
   sink: AnswerSink,
   arrivedMs: number,
 ): GeneratingRequest {
-  const { model } = weights
+  const { model, version } = weights
   const { shape, seed, tally, scheduler } = engine
   const serial = tally.nextSerial()
   const id = `chatcmpl-${seededHex(32, 'id', seed, serial)}`
@@ -66,7 +66,7 @@ export function openRequest(
     cachedTokens,
     showsPromptIds: true,
     choices: choices.map((choice) => choice.now()),
-    weightVersion: weights.version,
+    weightVersion: version,
     latencySeconds: elapsedSeconds(),
   })
 

@@ -43,6 +43,8 @@ export function openGrowingChoice(vocabulary: Vocabulary, order: ChoiceOrder): G
   let text = ''
   let finish: EngineFinish | null = null
   let matchedStop: string | number | null = null
+  /** Read once: of a request with several choices those that have ended are shown with each token of the others. */
+  let ended: GeneratedChoice | null = null
 
   const isHidden = (id: number, name: string) => vocabulary.isSpecial(id) && !MARKERS.includes(name)
   /** A stop string leaves the text, but the tokens that spelt it stay sampled. */
@@ -78,9 +80,10 @@ export function openGrowingChoice(vocabulary: Vocabulary, order: ChoiceOrder): G
       finish ??= how
     },
     now() {
+      if (ended !== null) return ended
       const parts = finish === null ? [] : parseAnswer(text, order.parsesTools, order.beginsInThought)
       const calls = parts.filter((part) => part.kind === 'tool-call')
-      return {
+      const choice = {
         index: order.index,
         tokens,
         logprobs,
@@ -92,6 +95,8 @@ export function openGrowingChoice(vocabulary: Vocabulary, order: ChoiceOrder): G
         toolCallIds: calls.map((_, call) => order.toolCallId(call)),
         showsIds: true,
       }
+      if (finish !== null) ended = choice
+      return choice
     },
     safeText: () => (finish === null ? text.slice(0, text.length - begunStop(text, stops)) : text),
   }

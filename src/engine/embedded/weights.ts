@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import type { Batch } from '../serve/batch.ts'
 import type { LoadedModel, LoadResult, ModelFile } from './model.ts'
 
-/** A label may be changed; the weights it names may not. */
+/** A label may be changed, for answers that begin then; the weights it names may not. */
 export type Weights = { readonly model: LoadedModel; version: string }
 
 export type Loaded = { readonly ok: true; readonly version: string } | { readonly ok: false; readonly error: string }

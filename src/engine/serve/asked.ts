@@ -57,6 +57,14 @@ export function bad(message: string, param: string | null): { readonly ok: false
   return { ok: false, complaint: { status: 400, message, param } }
 }
 
+/** More characters than a token has. */
+const LONGEST_TOKEN = 128
+
+/** A text's ids, read as far as the context reaches and a token further: no more is needed to refuse it, and all that is asked meanwhile waits. */
+export function encodePrompt({ language, maxModelLen }: Reader, text: string): readonly number[] {
+  return language.encode(text.slice(0, (maxModelLen + 1) * LONGEST_TOKEN))
+}
+
 /** How many tokens may follow the prompt, or why none do. */
 export function budgetOf(
   { shape, maxModelLen }: Reader,

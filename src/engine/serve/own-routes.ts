@@ -1,12 +1,13 @@
 // The generation routes that are an engine's own: SGLang's /generate and llama.cpp's /completion, both of which take token ids.
 import { z } from 'zod'
 import { ownCompletion, ownCompletionStream } from '../wire/llamacpp-completion.ts'
-import { generated, generatedStream, generateSchema } from '../wire/sglang-generate.ts'
+import { generated, generatedStream, generateSchema, MOST_ALTERNATIVES } from '../wire/sglang-generate.ts'
 import {
   type AnswerForm,
   type Asked,
   bad,
   budgetOf,
+  encodePrompt,
   otherSampling,
   promptProblem,
   type Reader,
@@ -18,7 +19,7 @@ import {
 const completionSchema = z.looseObject({
   prompt: z.union([z.string(), z.array(z.int().min(0)).min(1)]),
   n_predict: z.int().min(-1).nullish(),
-  n_probs: z.int().min(0).nullish(),
+  n_probs: z.int().min(0).max(MOST_ALTERNATIVES).nullish(),
   return_tokens: z.boolean().nullish(),
   stream: z.boolean().nullish(),
   temperature: z.number().nullish(),
@@ -42,7 +43,7 @@ export const readGenerate: ReadRequest = (reader, body) => {
   const parsed = generateSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  const prompt = request.input_ids ?? (typeof request.text === 'string' ? reader.language.encode(request.text) : null)
+  const prompt = request.input_ids ?? (typeof request.text === 'string' ? encodePrompt(reader, request.text) : null)
   if (prompt === null) return bad('Either text, input_ids or input_embeds should be provided.', null)
   const sampling = request.sampling_params
   const wishes: Wishes = {
@@ -66,7 +67,7 @@ export const readCompletion: ReadRequest = (reader, body) => {
   const parsed = completionSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  const prompt = typeof request.prompt === 'string' ? reader.language.encode(request.prompt) : request.prompt
+  const prompt = typeof request.prompt === 'string' ? encodePrompt(reader, request.prompt) : request.prompt
   const probabilities = request.n_probs ?? 0
   const wishes: Wishes = {
     choices: 1,

@@ -1,6 +1,6 @@
 // What the engine makes of a chat-completions body before it generates: the checks, the prompt's ids, and how much may follow.
 import { type ChatRequest, chatRequestSchema } from '../wire/chat-request.ts'
-import { bad, budgetOf, otherSampling, promptProblem, type Reader, type Reading, samplingOf } from './asked.ts'
+import { bad, budgetOf, encodePrompt, otherSampling, promptProblem, type Reader, type Reading, samplingOf } from './asked.ts'
 import type { Language, Rendered } from './language.ts'
 import { imageUrls, unsupportedPart } from './template-input.ts'
 
@@ -57,11 +57,11 @@ type Prompt =
   | { readonly ok: true; readonly ids: readonly number[]; readonly beginsInThought: boolean }
   | { readonly ok: false; readonly message: string }
 
-function promptOf({ language }: Reader, request: ChatRequest): Prompt {
+function promptOf(reader: Reader, request: ChatRequest): Prompt {
   if (request.input_ids) return { ok: true, ids: request.input_ids, beginsInThought: false }
-  const rendered = renderRequest(language, request)
+  const rendered = renderRequest(reader.language, request)
   if (!rendered.ok) return rendered
-  return { ok: true, ids: language.encode(rendered.text), beginsInThought: /<think>\s*$/.test(rendered.text) }
+  return { ok: true, ids: encodePrompt(reader, rendered.text), beginsInThought: /<think>\s*$/.test(rendered.text) }
 }
 
 export function renderRequest(

@@ -25,8 +25,7 @@ export async function openServer(
     // A client may go at any time; a write to it then is no news.
     response.on('error', () => {})
     void serveRequest(engine, request, response).catch((error: unknown) => {
-      // A bug of ours must show on the wire and leave the other requests alone.
-      const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      const message = messageOf(error)
       if (response.headersSent) response.destroy()
       else sendJson(response, 500, engine.shape.error({ status: 500, message, param: null }))
     })
@@ -49,6 +48,12 @@ export async function openServer(
       return closing
     },
   }
+}
+
+/** An error with a code says all that there is to say. A bug of ours must show on the wire and leave the other requests alone. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error ? error.message : (error.stack ?? error.message)
 }
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024

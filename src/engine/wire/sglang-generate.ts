@@ -4,6 +4,9 @@ import type { GeneratedChoice, Generation } from './generation.ts'
 import { type MetaWishes, metaInfo } from './sglang.ts'
 import type { StreamWriter } from './shape.ts'
 
+/** Real engines show a whole vocabulary at each position; here the answer is kept in this process's memory until it has ended. */
+export const MOST_ALTERNATIVES = 100
+
 /** Unknown fields are accepted and ignored, unknown sampling parameters are not: there SGLang's dataclass refuses them. */
 export const generateSchema = z.looseObject({
   text: z.string().nullish(),
@@ -39,7 +42,7 @@ export const generateSchema = z.looseObject({
     })
     .prefault({}),
   return_logprob: z.boolean().nullish(),
-  top_logprobs_num: z.int().min(0).nullish(),
+  top_logprobs_num: z.int().min(0).max(MOST_ALTERNATIVES).nullish(),
   return_text_in_logprobs: z.boolean().nullish(),
   return_prompt_token_ids: z.boolean().nullish(),
   stream: z.boolean().nullish(),
