@@ -1,7 +1,8 @@
 import { copyFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { LlamaContextSequence } from 'node-llama-cpp'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { makeModel } from '../../examples/tiny-policy/make.ts'
 import { openModel } from '../../src/engine/embedded/llama.ts'
 import { ContextFullError, ModelClosedError, SequencesTakenError } from '../../src/engine/embedded/llama-errors.ts'
@@ -32,8 +33,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function open(): Promise<LoadedModel> {
-  const result = await openModel({ path, contextTokens: CONTEXT_TOKENS, sequences: SEQUENCES, threads: 1 })
+async function open(sequences = SEQUENCES): Promise<LoadedModel> {
+  const result = await openModel({ path, contextTokens: CONTEXT_TOKENS, sequences, threads: 1 })
   if (!result.ok) throw new Error(result.error)
   return result.model
 }
@@ -297,6 +298,42 @@ describe('a generation that is ended', () => {
     expect(after.cachedTokens).toBeGreaterThan(0)
     expect(after.ids).toEqual((await generate(order(prompt), 8, fresh)).ids)
     await fresh.close()
+  })
+})
+
+describe('a generation that breaks', () => {
+  const sequences = LlamaContextSequence.prototype
+  const { eraseContextTokenRanges: erase, evaluateWithoutGeneratingNewTokens: evaluate } = sequences
+
+  it.each<[string, () => void]>([
+    [
+      'when its prompt has been read in part',
+      () =>
+        vi.spyOn(sequences, 'evaluateWithoutGeneratingNewTokens').mockImplementationOnce(async function (
+          this: LlamaContextSequence,
+          tokens,
+        ) {
+          await evaluate.call(this, tokens)
+          throw new Error('the library broke')
+        }),
+    ],
+    [
+      'when what another left has been erased',
+      () =>
+        vi.spyOn(sequences, 'eraseContextTokenRanges').mockImplementationOnce(async function (this: LlamaContextSequence, ranges) {
+          await erase.call(this, ranges)
+          throw new Error('the library broke')
+        }),
+    ],
+  ])('%s leaves nothing that a later one would take for its own', async (_, breakIt) => {
+    const alone = await open(1)
+    const prompt = freshPrompt(40)
+    const before = await generate(order(prompt), 8, alone)
+    breakIt()
+    await expect(generate(order(LONG), 1, alone)).rejects.toThrow('the library broke')
+    const after = await generate(order(prompt), 8, alone)
+    expect([after.cachedTokens, after.ids]).toEqual([0, before.ids])
+    await alone.close()
   })
 })
 

@@ -44,17 +44,24 @@ export async function* generateTokens(
   let tokens: Tokens | undefined
   let isKnown = true
   /** What work that failed left behind nobody knows. */
-  const tracked = async (work: () => Promise<Drawn | null>): Promise<Drawn | null> => {
+  const tracked = async <T>(work: () => Promise<T>): Promise<T> => {
     isKnown = false
-    const drawn = await work()
+    const done = await work()
     isKnown = true
-    return drawn
+    return done
+  }
+  const sequence = bench.sequenceAt(place)
+  // Never all of the prompt, as its last token is read for what follows it. A state that cannot be cut, a recurrent model's, is read anew.
+  const cachedTokens = sequence.needsCheckpoints ? 0 : Math.min(taken.shared, prompt.length - 1)
+  const forget = async (): Promise<void> => {
+    await sequence.eraseContextTokenRanges([{ start: cachedTokens, end: place.length }])
+    place.length = cachedTokens
   }
   /** The next piece of the prompt; with the last one, the first token. */
   const read = async (): Promise<Drawn | null> => {
     const piece = prompt.subarray(place.length, place.length + STEP_TOKENS)
-    if (place.length + piece.length === prompt.length) tokens = startTokens(bench.sequenceAt(place), piece, order)
-    else await bench.sequenceAt(place).evaluateWithoutGeneratingNewTokens(toTokens(piece))
+    if (place.length + piece.length === prompt.length) tokens = startTokens(sequence, piece, order)
+    else await sequence.evaluateWithoutGeneratingNewTokens(toTokens(piece))
     const first = await tokens?.next()
     hold(place, piece)
     return first?.value ?? null
@@ -65,7 +72,7 @@ export async function* generateTokens(
     return next?.value ?? null
   }
   try {
-    const cachedTokens = await keepShared(bench, place, prompt, taken.shared, signal)
+    if (cachedTokens < place.length) await bench.rounds.alone(() => tracked(forget), signal)
     let drawn: Drawn | null = null
     while (drawn === null) {
       drawn = await bench.rounds.alone(() => tracked(read), signal)
@@ -91,20 +98,6 @@ function checkedPrompt(bench: Bench, { promptIds }: GenerationOrder): Int32Array
   const unknown = promptIds.find((id) => !Number.isInteger(id) || id < 0 || id >= bench.vocabularySize)
   if (unknown !== undefined) throw new RangeError(`the model has no token ${unknown}`)
   return Int32Array.from(promptIds)
-}
-
-/** Forgets what the place holds beyond the prompt's beginning, and says how much is left: never all of it, as the last token is read for what follows it. */
-async function keepShared(bench: Bench, place: Place, prompt: Int32Array, shared: number, signal: AbortSignal): Promise<number> {
-  const sequence = bench.sequenceAt(place)
-  // A state that cannot be cut, as that of a recurrent model, is read anew.
-  const kept = sequence.needsCheckpoints ? 0 : Math.min(shared, prompt.length - 1)
-  if (kept < place.length) {
-    await bench.rounds.alone(async () => {
-      await sequence.eraseContextTokenRanges([{ start: kept, end: place.length }])
-      place.length = kept
-    }, signal)
-  }
-  return kept
 }
 
 /**

@@ -16,8 +16,8 @@ export const EMBEDDED_LLAMA_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a prompt that begins alike is read on from one token too far',
     file: 'src/engine/embedded/llama-generation.ts',
-    find: 'Math.min(shared, prompt.length - 1)',
-    replace: 'Math.min(shared + 1, place.length, prompt.length - 1)',
+    find: 'Math.min(taken.shared, prompt.length - 1)',
+    replace: 'Math.min(taken.shared + 1, place.length, prompt.length - 1)',
     suites: MODEL,
     tests: 'what is kept of a generation',
   },
@@ -35,6 +35,14 @@ export const EMBEDDED_LLAMA_FAULTS: readonly PlantedFault[] = [
     replace: 'gone.aborted',
     suites: ['test/conformance/embedded-engine.test.ts'],
     tests: 'a client that does not read',
+  },
+  {
+    name: 'a state that a failed step left is taken for a known one',
+    file: 'src/engine/embedded/llama-generation.ts',
+    find: '    isKnown = false\n',
+    replace: '    isKnown = true\n',
+    suites: MODEL,
+    tests: 'a generation that breaks',
   },
   {
     name: 'what is shown beside a token changes which token is drawn',
