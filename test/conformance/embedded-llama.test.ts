@@ -54,9 +54,9 @@ async function generate(asked: GenerationOrder, count: number, from = model): Pr
   return { cachedTokens, tokens, ids: tokens.map(({ id }) => id) }
 }
 
-/** What is kept grows with each piece of a prompt; before that it may shrink, as what another prompt left is erased. */
+/** What is held grows with each piece of a prompt; before that it may shrink, as what another prompt left is erased. */
 async function pieceRead(from: LoadedModel): Promise<void> {
-  for (let least = from.keptTokens(); from.keptTokens() <= least; least = Math.min(least, from.keptTokens())) {
+  for (let least = from.usedTokens(); from.usedTokens() <= least; least = Math.min(least, from.usedTokens())) {
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
@@ -157,11 +157,14 @@ describe('what is kept of a generation', () => {
     expect((await generate(order(prompt.slice(0, 25)), 1)).cachedTokens).toBe(24)
   })
 
-  it('is counted', async () => {
+  it('is counted while the generation goes on', async () => {
     const alone = await open()
-    await generate(order(freshPrompt(30)), 10, alone)
+    const events = alone.generate(order(freshPrompt(30)), NEVER)
+    for (let event = 0; event < 11; event += 1) await events.next()
     // The last token was drawn, and never read.
-    expect(alone.keptTokens()).toBe(39)
+    expect(alone.usedTokens()).toBe(39)
+    await events.return()
+    expect(alone.usedTokens()).toBe(0)
     await alone.close()
   })
 })
@@ -281,7 +284,7 @@ describe('a generation that is ended', () => {
     await pieceRead(fresh)
     leaver.abort(new Error('left'))
     await expect(pending).rejects.toThrow('left')
-    expect(fresh.keptTokens()).toBeLessThan(LONG.length)
+    expect((await generate(order(LONG), 1, fresh)).cachedTokens).toBeLessThan(LONG.length - 1)
     await fresh.close()
   })
 

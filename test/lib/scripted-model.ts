@@ -77,7 +77,7 @@ export function openScriptedModel(
     },
     vocabulary,
     generate,
-    keptTokens: () => 0,
+    usedTokens: () => 0,
     async close() {
       isClosed = true
     },

@@ -157,5 +157,5 @@ function readerFor(model: string, shapeName: ShapeName): (weights: Weights) => R
 function usageOf(weights: Weights | null): number {
   if (weights === null) return 0
   const { sequences, contextTokens } = weights.model.facts
-  return weights.model.keptTokens() / (sequences * contextTokens)
+  return weights.model.usedTokens() / (sequences * contextTokens)
 }

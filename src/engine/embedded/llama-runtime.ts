@@ -9,6 +9,8 @@ export type WeightsResult = { readonly ok: true; readonly weights: LoadedWeights
 export const STEP_TOKENS = 256
 
 const LOG_DELAY_MS = 20
+/** Lines since the last load began: a library that complains of each step must not fill the memory. */
+const LONGEST_LOG = 1000
 const HEADER_FAULT = 'gguf_init_from_reader: '
 const LOAD_FAULT = 'llama_model_load: error loading model: '
 
@@ -51,7 +53,7 @@ async function startRuntime(): Promise<Runtime> {
     skipDownload: true,
     logLevel: LlamaLogLevel.error,
     maxThreads: 0,
-    logger: (_, message) => void log.push(message.trim()),
+    logger: (_, message) => void (log.length < LONGEST_LOG && log.push(message.trim())),
   })
   return { llama, log }
 }

@@ -112,7 +112,7 @@ function serve(weights: LoadedWeights, facts: ModelFacts, vocabulary: Vocabulary
       )
       return generation.events
     },
-    keptTokens: () => bench.places.keptTokens(),
+    usedTokens: () => bench.places.usedTokens(),
     close() {
       closing ??= (async () => {
         await Promise.all([...going].map((generation) => generation.stop(new ModelClosedError())))

@@ -71,8 +71,8 @@ export type LoadedModel = {
    * `facts.sequences` go on at once, when the context is full, and the signal's reason once it is aborted, also while a prompt is read.
    */
   generate(order: GenerationOrder, signal: AbortSignal): AsyncGenerator<GenerationEvent, void, void>
-  /** Tokens whose state is kept, by running generations or for later ones; of `sequences` times `contextTokens`. */
-  keptTokens(): number
+  /** Tokens whose state is held by generations that go on; of `sequences` times `contextTokens`. */
+  usedTokens(): number
   /** Ends every generation that goes on. Idempotent. */
   close(): Promise<void>
 }

@@ -51,8 +51,9 @@ export class Places {
     place.isTaken = false
   }
 
-  keptTokens(): number {
-    return this.#places.reduce((sum, place) => sum + place.length, 0)
+  /** Tokens held by places that are taken: what the others hold is given up for whoever needs the room. */
+  usedTokens(): number {
+    return this.#places.reduce((sum, place) => sum + (place.isTaken ? place.length : 0), 0)
   }
 }
 

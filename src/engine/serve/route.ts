@@ -23,7 +23,7 @@ export type ServedEngine = {
   reader(): Reader | null
   weightVersion(): string
   setWeightVersion(version: string): void
-  /** The part of the cache that is in use, from 0 to 1. */
+  /** The part of the cache that running generations hold, from 0 to 1: what is only kept for later ones is free, as engines count it. */
   cacheUsage(): number
   /** Answers one request; resolves when its last byte was written or its client is gone. */
   serveGeneration(read: ReadRequest, incoming: IncomingGeneration, response: ServerResponse): Promise<void>
