@@ -358,6 +358,22 @@ describe('a pause', () => {
   })
 })
 
+describe('an abort', () => {
+  it.each([
+    ['vllm', '/abort_requests', { request_ids: ['chatcmpl-1'] }],
+    ['sglang', '/abort_request', { rid: 'one' }],
+  ] as const)('of a request by its name ends no other (%s)', async (shape, path, named) => {
+    const { until } = openGrants()
+    const engine = await open(openScriptedModel(vocabulary, WORDS, { until }), { shape })
+    const answer = json(chat(engine))
+    await eventually(() => running(engine)).toBe(1)
+    const response = await post(engine, path, named)
+    expect([response.status, await response.text(), await running(engine)]).toEqual([400, expect.stringContaining('connection'), 1])
+    expect((await post(engine, path)).status).toBe(200)
+    expect((await answer).choices[0].finish_reason).toBe('abort')
+  })
+})
+
 describe('new weights', () => {
   const load = (engine: EmbeddedEngine, body: object) => post(engine, '/update_weights_from_disk', body)
   const next = () => openScriptedModel(vocabulary, idsOf('new'))

@@ -19,6 +19,15 @@ const COMMON: Readonly<Record<string, Route>> = {
   }),
 }
 
+/** Whoever names a request must not end those of others. */
+const ONLY_ALL = 'Requests are aborted all at once here: one ends when its connection is closed.'
+
+function namesRequests(body: unknown): boolean {
+  const named = z.looseObject({ rid: z.string().nullish(), abort_all: z.boolean().nullish(), request_ids: z.array(z.unknown()).nullish() })
+  const { rid, abort_all: all, request_ids: ids } = named.safeParse(body).data ?? {}
+  return all !== true && ((rid ?? '') !== '' || (ids ?? []).length > 0)
+}
+
 /** What the weights are called: vLLM's routes and SGLang's. */
 export const VERSION_ROUTES = {
   'POST /update_weight_version': ({ engine, body }) => {
@@ -56,7 +65,8 @@ const VLLM: Readonly<Record<string, Route>> = {
     engine.batch.resume()
     return ok({ status: 'resumed' })
   },
-  'POST /abort_requests': ({ engine }) => ok({ status: 'aborted', aborted: engine.batch.abortAll() }),
+  'POST /abort_requests': ({ engine, body }) =>
+    namesRequests(body) ? bad(engine, ONLY_ALL, 'request_ids') : ok({ status: 'aborted', aborted: engine.batch.abortAll() }),
 }
 
 const SGLANG: Readonly<Record<string, Route>> = {
@@ -77,7 +87,8 @@ const SGLANG: Readonly<Record<string, Route>> = {
     engine.batch.resume()
     return ok({ message: 'Generation continued successfully.', status: 'ok' })
   },
-  'POST /abort_request': ({ engine }) => {
+  'POST /abort_request': ({ engine, body }) => {
+    if (namesRequests(body)) return bad(engine, ONLY_ALL, 'rid')
     engine.batch.abortAll()
     return empty
   },
