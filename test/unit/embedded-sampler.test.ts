@@ -101,11 +101,14 @@ describe('a distribution that is drawn from', () => {
     expect([0, 1]).toContain(distribution.draw(uniform))
   })
 
-  it.each<[Partial<Sampling>]>([[{ topK: 1 }], [{ topP: 0.6 }], [{ minP: 0.5 }]])('never draws what %j cuts away', (cut) => {
-    const distribution = new Distribution(3)
-    distribution.fill(sorted([0.1, 0.2, 0.7]), { ...UNTOUCHED, ...cut })
-    expect([0, 0.5, 1 - 2 ** -53].map((uniform) => distribution.draw(uniform))).toEqual([2, 2, 2])
-  })
+  it.each<[Partial<Sampling>]>([[{ topK: 1 }], [{ topP: 0.6 }], [{ minP: 0.5 }], [{ topP: 0 }], [{ minP: 2 }]])(
+    'never draws what %j cuts away',
+    (cut) => {
+      const distribution = new Distribution(3)
+      distribution.fill(sorted([0.1, 0.2, 0.7]), { ...UNTOUCHED, ...cut })
+      expect([0, 0.5, 1 - 2 ** -53].map((uniform) => distribution.draw(uniform))).toEqual([2, 2, 2])
+    },
+  )
 
   it('never draws a token that float32 gives no probability, and shows none', () => {
     const distribution = new Distribution(3)

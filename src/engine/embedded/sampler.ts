@@ -73,8 +73,8 @@ export class Distribution {
     for (; kept < this.#length; kept += 1) {
       const probability = this.#probabilityAt(kept)
       const weight = (probability / highest) ** power
-      // A weight too small for a double is as good as no candidate.
-      if (probability < rarest || weight < minP || weight === 0) break
+      // A weight too small for a double is as good as no candidate. The first token is one, whatever min_p says.
+      if (kept > 0 && (probability < rarest || weight < minP || weight === 0)) break
       this.#weights[this.#ids[kept] ?? 0] = weight
       sum += weight
     }
