@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hold, holdOne, Places } from '../../src/engine/embedded/sequences.ts'
+import { hold, holdOne, Places } from '../../src/engine/embedded/places.ts'
 
 /** Puts each of these into a place of its own, the first the longest ago. */
 function placesHolding(count: number, ...held: readonly (readonly number[])[]): Places {

@@ -5,11 +5,11 @@ import { BrokenDistributionError, ContextFullError, SequencesTakenError } from '
 import type { Rounds } from './llama-rounds.ts'
 import { STEP_TOKENS } from './llama-runtime.ts'
 import type { GenerationEvent, GenerationOrder, Sampling } from './model.ts'
+import { hold, holdOne, type Place, type Places } from './places.ts'
 import { type Distribution, isGreedy, isUntouched, seededUniforms } from './sampler.ts'
-import { hold, holdOne, type Place, type Places } from './sequences.ts'
 
 /** What all generations of a model share. */
-export type Bench = {
+export type Runner = {
   readonly contextTokens: number
   readonly vocabularySize: number
   readonly places: Places
@@ -30,17 +30,17 @@ type Tokens = AsyncGenerator<Drawn, void, undefined | Token>
  * is left in a known state, and whoever heard gives it back.
  */
 export async function* generateTokens(
-  bench: Bench,
+  runner: Runner,
   order: GenerationOrder,
   signal: AbortSignal,
   onPlace: (place: Place) => void,
 ): AsyncGenerator<GenerationEvent, void, void> {
-  const prompt = checkedPrompt(bench, order)
-  const taken = bench.places.take(prompt)
+  const prompt = checkedPrompt(runner, order)
+  const taken = runner.places.take(prompt)
   if (taken === null) throw new SequencesTakenError()
   const { place } = taken
   onPlace(place)
-  const choose = chooser(bench.distribution, order)
+  const choose = chooser(runner.distribution, order)
   let tokens: Tokens | undefined
   let isKnown = true
   /** What work that failed left behind nobody knows. */
@@ -50,7 +50,7 @@ export async function* generateTokens(
     isKnown = true
     return done
   }
-  const sequence = bench.sequenceAt(place)
+  const sequence = runner.sequenceAt(place)
   // Never all of the prompt, as its last token is read for what follows it. A state that cannot be cut, a recurrent model's, is read anew.
   const cachedTokens = sequence.needsCheckpoints ? 0 : Math.min(taken.shared, prompt.length - 1)
   const forget = async (): Promise<void> => {
@@ -72,30 +72,30 @@ export async function* generateTokens(
     return next?.value ?? null
   }
   try {
-    if (cachedTokens < place.length) await bench.rounds.alone(() => tracked(forget), signal)
+    if (cachedTokens < place.length) await runner.rounds.alone(() => tracked(forget), signal)
     let drawn: Drawn | null = null
     while (drawn === null) {
-      drawn = await bench.rounds.alone(() => tracked(read), signal)
+      drawn = await runner.rounds.alone(() => tracked(read), signal)
       signal.throwIfAborted()
     }
     yield { type: 'started', cachedTokens }
     for (let length = prompt.length + 1; drawn !== null; length += 1) {
       const event = choose(drawn)
       yield event
-      if (length === bench.contextTokens) throw new ContextFullError(bench.contextTokens)
-      drawn = await bench.rounds.together(place.index, () => tracked(() => drawAfter(event.id)), signal)
+      if (length === runner.contextTokens) throw new ContextFullError(runner.contextTokens)
+      drawn = await runner.rounds.together(place.index, () => tracked(() => drawAfter(event.id)), signal)
       signal.throwIfAborted()
     }
   } finally {
     await tokens?.return()
-    if (!isKnown) await bench.renew(place)
+    if (!isKnown) await runner.renew(place)
   }
 }
 
-function checkedPrompt(bench: Bench, { promptIds }: GenerationOrder): Int32Array {
+function checkedPrompt(runner: Runner, { promptIds }: GenerationOrder): Int32Array {
   if (promptIds.length === 0) throw new RangeError('a prompt has at least one token')
-  if (promptIds.length >= bench.contextTokens) throw new ContextFullError(bench.contextTokens)
-  const unknown = promptIds.find((id) => !Number.isInteger(id) || id < 0 || id >= bench.vocabularySize)
+  if (promptIds.length >= runner.contextTokens) throw new ContextFullError(runner.contextTokens)
+  const unknown = promptIds.find((id) => !Number.isInteger(id) || id < 0 || id >= runner.vocabularySize)
   if (unknown !== undefined) throw new RangeError(`the model has no token ${unknown}`)
   return Int32Array.from(promptIds)
 }

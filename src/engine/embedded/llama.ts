@@ -3,15 +3,15 @@ import { basename } from 'node:path'
 import type { LlamaContext, LlamaContextSequence, LlamaModel } from 'node-llama-cpp'
 import { ModelClosedError } from './llama-errors.ts'
 import { type GgufHeader, readGgufHeader } from './llama-file.ts'
-import { type Bench, generateTokens, toToken } from './llama-generation.ts'
+import { generateTokens, type Runner, toToken } from './llama-generation.ts'
 import { chooseContext } from './llama-memory.ts'
 import { Rounds } from './llama-rounds.ts'
 import { closeWeights, type LoadedWeights, loadWeights } from './llama-runtime.ts'
 import { whyNoGenerator } from './llama-shape.ts'
 import { type Stoppable, startStoppable } from './llama-stoppable.ts'
 import type { GenerationEvent, LoadedModel, LoadResult, ModelFacts, ModelFile, Vocabulary } from './model.ts'
+import { type Place, Places } from './places.ts'
 import { Distribution } from './sampler.ts'
-import { type Place, Places } from './sequences.ts'
 
 /** For what must be done whoever leaves. */
 const NEVER = new AbortController().signal
@@ -75,7 +75,7 @@ function serve(weights: LoadedWeights, facts: ModelFacts, vocabulary: Vocabulary
     return sequence
   }
   const rounds = new Rounds()
-  const bench: Bench = {
+  const runner: Runner = {
     contextTokens: facts.contextTokens,
     vocabularySize: vocabulary.size,
     places: new Places(facts.sequences, facts.contextTokens),
@@ -100,19 +100,19 @@ function serve(weights: LoadedWeights, facts: ModelFacts, vocabulary: Vocabulary
         (stopped) => {
           if (closing !== undefined) throw new ModelClosedError()
           going.add(generation)
-          return generateTokens(bench, order, stopped, (taken) => {
+          return generateTokens(runner, order, stopped, (taken) => {
             place = taken
           })
         },
         signal,
         () => {
           going.delete(generation)
-          if (place !== null) bench.places.giveBack(place)
+          if (place !== null) runner.places.giveBack(place)
         },
       )
       return generation.events
     },
-    usedTokens: () => bench.places.usedTokens(),
+    usedTokens: () => runner.places.usedTokens(),
     close() {
       closing ??= (async () => {
         await Promise.all([...going].map((generation) => generation.stop(new ModelClosedError())))

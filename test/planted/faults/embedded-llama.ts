@@ -23,7 +23,7 @@ export const EMBEDDED_LLAMA_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a conversation is forgotten for the few words it has in common with another',
-    file: 'src/engine/embedded/sequences.ts',
+    file: 'src/engine/embedded/places.ts',
     find: ' && shared >= place.length * CONTINUED_SHARE',
     replace: ' && CONTINUED_SHARE > 0',
     suites: ['test/unit/embedded-llama-places.test.ts'],
