@@ -15,6 +15,14 @@ export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
     tests: 'comes back',
   },
   {
+    name: 'an engine that died begins its ids again',
+    file: 'src/threads/engine.ts',
+    find: 'seed: child.incarnation - 1',
+    replace: 'seed: 0',
+    suites: ['test/threads/engine-process.test.ts'],
+    tests: 'comes back',
+  },
+  {
     name: 'a child process outlives an owner that was killed',
     file: 'src/kernel/child-entry.ts',
     find: "  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))\n",
