@@ -63,16 +63,16 @@ export function normalise(input: Float64Array, gain: Float64Array, epsilon: numb
  * Rotary position embedding as GPT-NeoX has it, in place: number i of a head and number i + half of it are a point, which is turned by
  * the position times base^(-2i / headSize). `heads` vectors make one position, of which the first is `from`.
  *
- * Angles are of float32, each the one before times a constant, as engines have them: far into a context their last digit is 1e-4, which a
- * model that is sure of itself can turn into 1e-3 of a logprob.
+ * Angles are of float32, as trainers have them: far into a context their last digit is 1e-4, which a model that is sure of itself turns
+ * into as much of a logprob.
  */
 export function rotate(vectors: Float64Array, heads: number, headSize: number, base: number, from: number): void {
   const half = headSize / 2
   const width = heads * headSize
-  const step = Math.fround(base ** (-2 / headSize))
+  const frequencies = Float32Array.from({ length: half }, (_, at) => base ** ((-2 * at) / headSize))
   for (let at = 0; at * width < vectors.length; at++) {
-    let angle = Math.fround(from + at)
     for (let pair = 0; pair < half; pair++) {
+      const angle = Math.fround((from + at) * frequencies[pair]!)
       const [cosine, sine] = [Math.cos(angle), Math.sin(angle)]
       for (let head = 0; head < heads; head++) {
         const first = at * width + head * headSize + pair
@@ -80,7 +80,6 @@ export function rotate(vectors: Float64Array, heads: number, headSize: number, b
         vectors[first] = x * cosine - y * sine
         vectors[first + half] = x * sine + y * cosine
       }
-      angle = Math.fround(angle * step)
     }
   }
 }

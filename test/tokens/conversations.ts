@@ -28,13 +28,14 @@ export function checkChain(session: Session, wire: readonly WireGeneration[]): C
     const around = (ids: readonly number[], length: number): readonly number[] => ids.slice(parted, parted + length)
     // It may well continue a call before that one.
     const [edge, ...others] = edges.filter(({ kind }) => kind !== 'extends')
-    const { earlier: was = [], later: is = [], common = [] } = edge?.drift?.window ?? {}
+    const { earlier: was = [], later: is = [], common = [], start = -1 } = edge?.drift?.window ?? {}
     expect(edge).toMatchObject({ kind: 'rewrites', of, drift: { index: parted } })
     expect(others).toEqual([])
     expect(edge?.drift?.class).toMatch(/^D\d+$/)
     expect([was, is], 'the window shows what differs').toEqual([around(whole, was.length), around(later.promptIds, is.length)])
     expect(was[0]).not.toBe(is[0])
     expect(common.length).toBeGreaterThan(0)
+    expect([start, common], 'and what stands right before it').toEqual([parted - common.length, whole.slice(start, parted)])
     chain.broken += 1
   }
   expect(Object.values(session.stats.forks_by_cause).reduce((sum, count) => sum + count, 0)).toBe(chain.broken)

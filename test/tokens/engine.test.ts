@@ -26,6 +26,16 @@ const withGains = (tensors: readonly Tensor[]): readonly Tensor[] =>
     tensor.dimensions.length === 1 ? { ...tensor, data: tensor.data.map((_, at) => 1 + 0.5 * Math.sin(at + tensor.name.length)) } : tensor,
   )
 
+/** Other constants than `make.ts` writes: a scorer that knew those by heart would not need to read them. */
+function withOtherConstants(bytes: Uint8Array): Uint8Array {
+  const read = readGguf(bytes)
+  if (!read.ok) throw new Error(read.error)
+  const { metadata, tensors } = read.file
+  const others = { 'qwen3.attention.layer_norm_rms_epsilon': 0.01, 'qwen3.rope.freq_base': 5_000 }
+  const values = Object.entries(others).map(([key, value]) => [key, { type: 'float32', value }] as const)
+  return writeGguf({ metadata: new Map([...metadata, ...values]), tensors })
+}
+
 /** The head is the embedding upside down. */
 function withOwnHead(tensors: readonly Tensor[]): readonly Tensor[] {
   const embedding = tensors.find(({ name }) => name === 'token_embd.weight')
@@ -42,6 +52,7 @@ const MODELS: readonly { readonly name: string; readonly bytes: () => Uint8Array
     name: 'one key head for all, and heads wider than they need be',
     bytes: () => makeModel({ ...SMALL, keyHeads: 1, width: 96, headWidth: 64 }),
   },
+  { name: 'other constants', bytes: () => withOtherConstants(makeModel(SMALL)) },
   { name: 'an output matrix of its own', bytes: () => changed(makeModel(SMALL), withOwnHead) },
 ]
 

@@ -25,6 +25,7 @@ describe.each([
           const rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', 3, temperature, 40), num_samples: 2 })
           expectCompleted(rollout.sessions)
           checkAgainstWire(rollout)
+          expect(rollout.wire.map(({ request }) => request.temperature)).toEqual(rollout.wire.map(() => temperature))
           for (const { logprobMode, sampling } of rollout.sessions.flatMap(({ records }) => records))
             expect([logprobMode, sampling.temperature]).toEqual([mode, temperature])
           for (const turn of rollout.sessions.flatMap(({ traces }) => traces.flatMap(({ metadata }) => metadata.turns)))

@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Session, Trace } from '../lib/rollout-node.ts'
 import { type Scorer, TOLERANCE } from '../lib/scorer.ts'
 import type { WireGeneration } from './relay.ts'
-import type { Rollout } from './stand.ts'
+import { END_TOKEN, type Rollout } from './stand.ts'
 
 export type Account = {
   readonly sessions: number
@@ -12,25 +12,22 @@ export type Account = {
   readonly traces: number
   readonly trainedTurns: number
   readonly trainedTokens: number
+  /** Those of rows that hold several turns. */
+  readonly mergedTokens: number
   readonly worstDelta: number
   readonly meanRatio: number
 }
 
-/**
- * Every trained turn is one generation of the wire under the very prompt that stands before it, and every generation is trained once or
- * named among what is not trained, with its length.
- */
+/** Every trained turn is one generation of the wire under the very prompt that stands before it, and every generation is trained, once. */
 export function checkAgainstWire({ sessions, wire }: Rollout): void {
   const open = new Set(wire)
-  for (const { traces, stats } of sessions) {
+  for (const { traces, stats, untrained } of sessions) {
     for (const trace of traces) for (const generation of trainedTurns(trace, open)) open.delete(generation)
     expect(stats.trained_tokens).toBe(sum(traces.map(trainedTokensOf)))
-  }
-  // What is left of the wire has been trained nowhere: a length is enough to know it by.
-  for (const { reason, tokens } of sessions.flatMap(({ untrained }) => untrained)) {
-    const found = [...open].find(({ sampledIds }) => sampledIds.length === tokens)
-    if (found !== undefined) open.delete(found)
-    else expect([reason, tokens], 'what is not trained is a generation too, or had no tokens').toEqual([reason, 0])
+    expect(
+      untrained.filter(({ tokens }) => tokens > 0),
+      'what was drawn is trained',
+    ).toEqual([])
   }
   expect([...open], 'no generation is lost').toEqual([])
 }
@@ -50,6 +47,7 @@ function trainedTurns(trace: Trace, open: ReadonlySet<WireGeneration>): readonly
     const generation = drawn.find((each) => isEqual(each.logprobs.map(Math.fround), logprobs))
     expect(generation, 'its logprobs are those of the wire').toBeDefined()
     if (generation === undefined) return []
+    if (generation.finishReason !== 'length') expect(sampled.at(-1), 'the end of a turn is sampled too').toBe(END_TOKEN)
     if (generation.weightVersion !== null) expect(version).toBe(generation.weightVersion)
     return [generation]
   })
@@ -76,8 +74,9 @@ export function account({ sessions }: Rollout, scorer: Scorer, temperature: numb
     sessions: sessions.length,
     calls: sum(sessions.map(({ records }) => records.length)),
     traces: traces.length,
-    trainedTurns: sum(traces.map(({ metadata }) => metadata.turns.filter(({ trained }) => trained).length)),
+    trainedTurns: sum(traces.map(turnsTrainedIn)),
     trainedTokens: deltas.length,
+    mergedTokens: sum(traces.filter((trace) => turnsTrainedIn(trace) > 1).map(trainedTokensOf)),
     worstDelta: Math.max(0, ...deltas.map(Math.abs)),
     meanRatio: sum(deltas.map(Math.exp)) / deltas.length,
   }
@@ -99,6 +98,7 @@ export function expectTrainable(sessions: readonly Session[]): void {
   for (const { outcome } of sessions) expect(['completed', 'agent_error', 'context_exhausted']).toContain(outcome)
 }
 
+const turnsTrainedIn = ({ metadata }: Trace): number => metadata.turns.filter(({ trained }) => trained).length
 const trainedTokensOf = (trace: Trace): number => sum(trace.loss_mask)
 export const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 const isEqual = (one: readonly number[], other: readonly number[]): boolean =>

@@ -1,5 +1,7 @@
 // A node in front of a real model: tasks go in, and what came of their sessions is told beside what went over the wire.
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { readGguf } from '../../examples/tiny-policy/gguf.ts'
 import { type EmbeddedEngine, type EmbeddedEngineOptions, openEmbeddedEngine } from '../../src/engine/embedded/engine.ts'
 import { openRolloutNode, type Session } from '../lib/rollout-node.ts'
 import { openRelay, type Relay, type WireGeneration } from './relay.ts'
@@ -21,8 +23,17 @@ export const MODEL = 'policy'
 export const repository = resolve(import.meta.dirname, '../..')
 /** The policy that is shipped. */
 export const MODEL_FILE = join(repository, 'assets/tiny-policy.gguf')
+/** The last token of every turn that the policy ends itself. */
+export const END_TOKEN = readEndToken()
 /** Only work that does not come to an end takes so long. */
 export const TASK_MS = 150_000
+
+function readEndToken(): number {
+  const read = readGguf(readFileSync(MODEL_FILE))
+  const end = read.ok ? read.file.metadata.get('tokenizer.ggml.eos_token_id')?.value : read.error
+  if (typeof end !== 'number') throw new Error(`the policy has no end token: ${end}`)
+  return end
+}
 
 /** The shipped policy, sampled on one thread. */
 export async function openRealEngine(shape: 'vllm' | 'sglang', more: Partial<EmbeddedEngineOptions> = {}): Promise<EmbeddedEngine> {
