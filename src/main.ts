@@ -198,7 +198,7 @@ async function startEmbedded(config: EmbeddedConfig, scheduler: Scheduler, log: 
     replica: {
       id: replicaId('embedded'),
       url: engine.url,
-      engine: 'vllm',
+      engine: 'sglang',
       maxInFlight: sequences,
       maxWaiting: MAX_EMBEDDED_WAITING,
       dataParallelRanks: null,

@@ -41,7 +41,7 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
     say({ event: 'gateway', id: node.id, port }, `gateway       ${node.id}: model port http://${node.host}:${port}`)
     if (node.replicas.length === 0 && embedded !== null)
       say(
-        { event: 'replica', id: 'embedded', url: embedded.url, engine: 'vllm' },
+        { event: 'replica', id: 'embedded', url: embedded.url, engine: 'sglang' },
         `  replica     embedded: the embedded engine at ${embedded.url}`,
       )
     for (const replica of node.replicas) {

@@ -35,10 +35,10 @@ export function openDetokenizer(kind: ServerKind, url: string, model: string | n
 function asked(kind: ServerKind, tokens: readonly number[], model: string | null): Asked {
   switch (kind) {
     case 'vllm':
-    case 'embedded':
       return { body: { ...(model === null ? {} : { model }), tokens }, read: ({ prompt }) => prompt }
     case 'sglang':
     case 'sglang-native':
+    case 'embedded':
       // It leaves special tokens out unless it is told not to, and where turns begin is what matters here.
       return { body: { ...(model === null ? {} : { model }), tokens, skip_special_tokens: false }, read: ({ text }) => text }
     case 'llamacpp':

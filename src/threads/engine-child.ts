@@ -16,6 +16,9 @@ serveChild<EngineBoot, EngineReady>({
     const opened = await openEmbeddedEngine({
       modelPath: setup.modelPath,
       port,
+      // Of the three the one that says with each answer which weights it came from; llama.cpp's and vLLM's chat do not.
+      shape: 'sglang',
+      logprobMode: 'raw',
       seed,
       sequences: setup.sequences,
       threads: setup.threads,

@@ -30,8 +30,8 @@ async function answering(status: number, body: string) {
 describe('ids as text', () => {
   it.each([
     ['vllm', 'vllm'],
-    ['vllm', 'embedded'],
     ['sglang', 'sglang'],
+    ['sglang', 'embedded'],
     ['sglang', 'sglang-native'],
     ['llamacpp', 'llamacpp'],
   ] as const)('from a server of the shape of %s, called %s, special tokens included', async (shape, kind) => {

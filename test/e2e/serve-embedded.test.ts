@@ -89,20 +89,23 @@ describe('polar serve without an inference server', () => {
     const { said } = node.serving
     expect(said.get('embedded-engine')).toMatchObject({ model: 'tiny-policy', asked_for: false })
     await node.until(isUp)
-    expect(await node.replicas()).toMatchObject([{ id: 'embedded', embedded: true, tier: 'train', url: said.get('embedded-engine')?.url }])
+    expect(await node.replicas()).toMatchObject([
+      { id: 'embedded', embedded: true, tier: 'train', logprob_mode: 'raw', url: said.get('embedded-engine')?.url },
+    ])
     expect(await (await node.control('/health')).json()).toEqual({ status: 'ok', nodes: 1, engine: 'embedded' })
     expect((await node.engines('list')).stdout).toMatch(/replica embedded {2}http:\S+ {2}embedded engine {2}up, train/)
 
     expect(await node.serving.stop()).toBe(0)
   }, 60_000)
 
-  it('trains from its model, and is drained of that last', async () => {
+  it('trains from its model and knows of which weights, and is drained of that last', async () => {
     const node = await serveNoise()
     await node.submit(2, 3)
     expect((await node.finished()).map(({ outcome, error }) => [outcome, error])).toEqual(Array(2).fill(['completed', null]))
     for (const { trajectory } of await node.results()) {
       expect(trajectory.traces.flatMap(({ loss_mask }) => loss_mask)).toContain(1)
     }
+    expect(await node.replicas()).toMatchObject([{ weight_version: 'default' }])
     const pid = enginePid(node)
     const steps = drainSteps(node)
     expect(await node.serving.stop()).toBe(0)
