@@ -215,8 +215,11 @@ describe('a generation', () => {
     ['vllm', '/v1/chat/completions', ask({ messages: [{ role: 'user', content: 'x'.repeat(1e6) }] })],
     ['sglang', '/generate', { text: 'x'.repeat(1e6) }],
     ['llamacpp', '/completion', { prompt: 'x'.repeat(1e6) }],
-  ] as const)('of a text far beyond the context is refused before all of it is read (%s)', async (shape, path, body) => {
-    const lengths: number[] = []
+    ['vllm', '/tokenize', { prompt: 'x'.repeat(1e6) }],
+    ['sglang', '/v1/tokenize', { prompt: 'x'.repeat(1e6) }],
+    ['llamacpp', '/tokenize', { content: 'x'.repeat(1e6) }],
+  ] as const)('of a text far beyond the context is refused before all of it is read (%s, %s)', async (shape, path, body) => {
+    const lengths: number[] = [0]
     const encode = (text: string) => {
       lengths.push(text.length)
       return vocabulary.encode(text)

@@ -60,9 +60,21 @@ export function bad(message: string, param: string | null): { readonly ok: false
 /** More characters than a token has. */
 const LONGEST_TOKEN = 128
 
+const longestText = ({ maxModelLen }: Reader): number => (maxModelLen + 1) * LONGEST_TOKEN
+
 /** A text's ids, read as far as the context reaches and a token further: no more is needed to refuse it, and all that is asked meanwhile waits. */
-export function encodePrompt({ language, maxModelLen }: Reader, text: string): readonly number[] {
-  return language.encode(text.slice(0, (maxModelLen + 1) * LONGEST_TOKEN))
+export function encodePrompt(reader: Reader, text: string): readonly number[] {
+  return reader.language.encode(text.slice(0, longestText(reader)))
+}
+
+/** All ids of a text that may be no prompt; a complaint where it is longer than any prompt. */
+export function encodeText(
+  reader: Reader,
+  text: string,
+): { readonly ok: true; readonly ids: readonly number[] } | { readonly ok: false; readonly complaint: Complaint } {
+  const limit = reader.maxModelLen
+  if (text.length > longestText(reader)) return { ok: false, complaint: reader.shape.tooLong({ limit, prompt: limit + 1, output: 0 }) }
+  return { ok: true, ids: reader.language.encode(text) }
 }
 
 /** How many tokens may follow the prompt, or why none do. */

@@ -1,9 +1,9 @@
 // The routes that only llama.cpp's server has: its template, its tokenizer, and what it says of itself.
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
-import type { Reader } from './asked.ts'
+import { encodeText, type Reader } from './asked.ts'
 import { renderRequest } from './prompt.ts'
-import { bad, ok, type Route, type ServedEngine } from './route.ts'
+import { bad, ok, type Route, refused, type ServedEngine } from './route.ts'
 import { unsupportedPart } from './template-input.ts'
 
 const templated = chatRequestSchema.pick({ messages: true, tools: true, add_generation_prompt: true, chat_template_kwargs: true })
@@ -30,9 +30,10 @@ export const LLAMACPP_ROUTES: Readonly<Record<string, Route>> = {
     return rendered.ok ? ok({ prompt: rendered.text }) : bad(engine, rendered.message, 'messages')
   },
   // This vocabulary has no token that `add_special` would add, and names of special tokens are always read as such.
-  'POST /tokenize': ({ reader, body }) => {
+  'POST /tokenize': ({ engine, reader, body }) => {
     const parsed = z.looseObject({ content: z.string() }).safeParse(body)
-    return ok({ tokens: parsed.success ? reader.language.encode(parsed.data.content) : [] })
+    const encoded = encodeText(reader, parsed.success ? parsed.data.content : '')
+    return encoded.ok ? ok({ tokens: encoded.ids }) : refused(engine, encoded.complaint)
   },
   'POST /detokenize': ({ reader, body }) => {
     const parsed = z.looseObject({ tokens: z.array(z.int().min(0)) }).safeParse(body)

@@ -1,7 +1,7 @@
 // One route of an engine: the engine as its routes know it, what a route is given, and what it answers.
 import type { ServerResponse } from 'node:http'
 import type { Scheduler } from '../../kernel/clock.ts'
-import type { ShapeName, WireShape } from '../wire/shape.ts'
+import type { Complaint, ShapeName, WireShape } from '../wire/shape.ts'
 import type { Reader, ReadRequest } from './asked.ts'
 import type { Batch } from './batch.ts'
 import type { Tally } from './metrics.ts'
@@ -51,7 +51,8 @@ export type Route = (input: RouteInput) => Reply | Promise<Reply>
 
 export const ok = (json: unknown): Reply => ({ status: 200, json })
 export const empty: Reply = { status: 200, text: '' }
-export const bad = (engine: ServedEngine, message: string, param: string | null): Reply => ({
-  status: 400,
-  json: engine.shape.error({ status: 400, message, param }),
+export const refused = (engine: ServedEngine, complaint: Complaint): Reply => ({
+  status: complaint.status,
+  json: engine.shape.error(complaint),
 })
+export const bad = (engine: ServedEngine, message: string, param: string | null): Reply => refused(engine, { status: 400, message, param })

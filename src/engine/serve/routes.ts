@@ -2,12 +2,12 @@
 import { z } from 'zod'
 import { chatRequestSchema } from '../wire/chat-request.ts'
 import type { ShapeName } from '../wire/shape.ts'
-import type { Reader } from './asked.ts'
+import { encodeText, type Reader } from './asked.ts'
 import type { Rendered } from './language.ts'
 import { LLAMACPP_ROUTES } from './llamacpp-routes.ts'
 import { llamacppMetrics, sglangMetrics, vllmMetrics } from './metrics.ts'
 import { renderRequest } from './prompt.ts'
-import { bad, empty, ok, type Reply, type Route, type RouteInput, type ServedEngine } from './route.ts'
+import { bad, empty, ok, type Reply, type Route, type RouteInput, refused, type ServedEngine } from './route.ts'
 import { unsupportedPart } from './template-input.ts'
 
 const METRICS = { vllm: vllmMetrics, sglang: sglangMetrics, llamacpp: llamacppMetrics }
@@ -134,8 +134,9 @@ const conversationToTokenize = chatRequestSchema.pick({
 function tokenize({ engine, reader, body }: RouteInput): Reply {
   const text = textToTokenize(reader, body)
   if (!text.ok) return bad(engine, text.message, null)
-  const tokens = reader.language.encode(text.text)
-  return ok({ count: tokens.length, max_model_len: reader.maxModelLen, tokens, token_strs: null })
+  const encoded = encodeText(reader, text.text)
+  if (!encoded.ok) return refused(engine, encoded.complaint)
+  return ok({ count: encoded.ids.length, max_model_len: reader.maxModelLen, tokens: encoded.ids, token_strs: null })
 }
 
 function textToTokenize(reader: Reader, body: unknown): Rendered {

@@ -146,8 +146,8 @@ export const EMBEDDED_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a text is read to its end, however far beyond the context',
     file: 'src/engine/serve/asked.ts',
-    find: 'text.slice(0, (maxModelLen + 1) * LONGEST_TOKEN)',
-    replace: 'maxModelLen * LONGEST_TOKEN > 0 ? text : text',
+    find: 'text.slice(0, longestText(reader))',
+    replace: 'text',
     suites: [ENGINE],
     tests: 'far beyond the context',
   },
