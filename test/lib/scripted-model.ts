@@ -28,6 +28,7 @@ export function openByteVocabulary(): ByteVocabulary {
     isEnd: (id) => id === END || id === TEXT_END,
     endTokenId: END,
     startTokenId: TEXT_END,
+    startsEveryText: false,
     size: 1_000_000,
   }
 }

@@ -9,6 +9,7 @@ const language: Language = {
   encode: (text) => [...Buffer.from(text)],
   decode: (ids) => Buffer.from(ids).toString(),
   vocabularySize: 256,
+  textStartId: 1,
   renderPrompt: ({ messages }) =>
     messages[0]?.role === 'user' ? { ok: true, text: String(messages[0].content) } : { ok: false, message: 'a user must begin' },
 }
@@ -76,6 +77,16 @@ describe('a prompt', () => {
     const problem = promptProblem(reader('vllm'), ids, 'input_ids')
     if (expected === null) expect(problem).toBeNull()
     else expect(problem).toMatchObject({ status: 400, message: expect.stringMatching(expected), param: 'input_ids' })
+  })
+
+  it.each([
+    ['a text of /generate', readGenerate(reader('sglang'), { text: 'a', sampling_params: { max_new_tokens: 1 } }), [1, 97]],
+    ['a text of /completion', readCompletion(reader('llamacpp'), { prompt: 'a' }), [1, 97]],
+    ['a text that has it', readCompletion(reader('llamacpp'), { prompt: '\u0001a' }), [1, 97]],
+    ['ids', readCompletion(reader('llamacpp'), { prompt: [97] }), [97]],
+    ['what a template has written', readChat(reader('vllm'), { messages: [{ role: 'user', content: 'a' }] }), [97]],
+  ])('begins with the model’s first token where that is missing: %s', (_, reading, ids) => {
+    expect(asked(reading).promptIds).toEqual(ids)
   })
 
   it('that the template refuses is refused with its reason', () => {

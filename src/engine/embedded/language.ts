@@ -14,6 +14,7 @@ export function openLanguage({ facts, vocabulary }: Pick<LoadedModel, 'facts' | 
     encode: vocabulary.encode,
     decode: (ids) => vocabulary.decode(ids.filter((id) => id < vocabulary.size)),
     vocabularySize: vocabulary.size,
+    textStartId: vocabulary.startsEveryText ? startTokenId : null,
     renderPrompt: openRenderer(facts.chatTemplate, {
       bos_token: startTokenId === null ? '' : vocabulary.decode([startTokenId]),
       eos_token: vocabulary.decode([endTokenId]),

@@ -58,6 +58,7 @@ function vocabularyOf(model: LlamaModel, header: GgufHeader): Vocabulary | null 
     isEnd: (id) => model.isEogToken(toToken(id)),
     endTokenId,
     startTokenId: model.tokens.bos,
+    startsEveryText: model.tokens.shouldPrependBosToken,
     size: sizeOf(header),
   }
 }

@@ -45,6 +45,8 @@ export type Vocabulary = {
   readonly endTokenId: number
   /** The token that stands before a text where a template writes it; null for a model without one. */
   readonly startTokenId: number | null
+  /** It also stands before a text that no template has written. */
+  readonly startsEveryText: boolean
   /** Ids are less than this. */
   readonly size: number
 }

@@ -140,6 +140,7 @@ function languageOf(qwen: Qwen): Language {
     encode: qwen.encode,
     decode: qwen.decode,
     vocabularySize: QWEN3_IDS,
+    textStartId: null,
     renderPrompt: ({ templateArguments, ...prompt }) => ({
       ok: true,
       text: qwen.renderPrompt({ ...prompt, enableThinking: thinkingOf(templateArguments) }),

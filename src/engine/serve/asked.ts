@@ -67,6 +67,13 @@ export function encodePrompt(reader: Reader, text: string): readonly number[] {
   return reader.language.encode(text.slice(0, longestText(reader)))
 }
 
+/** The same of a text that no template has written. */
+export function encodePlain(reader: Reader, text: string): readonly number[] {
+  const ids = encodePrompt(reader, text)
+  const { textStartId } = reader.language
+  return textStartId === null || ids[0] === textStartId ? ids : [textStartId, ...ids]
+}
+
 /** All ids of a text that may be no prompt; a complaint where it is longer than any prompt. */
 export function encodeText(
   reader: Reader,

@@ -18,6 +18,8 @@ export type Language = {
   encode(text: string): readonly number[]
   decode(ids: readonly number[]): string
   renderPrompt(prompt: ChatPrompt): Rendered
+  /** The id that stands before a text which no template has written; null where none does. */
+  readonly textStartId: number | null
   /** Ids are less than this. */
   readonly vocabularySize: number
 }

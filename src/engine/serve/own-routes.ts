@@ -7,7 +7,7 @@ import {
   type Asked,
   bad,
   budgetOf,
-  encodePrompt,
+  encodePlain,
   otherSampling,
   promptProblem,
   type Reader,
@@ -43,7 +43,7 @@ export const readGenerate: ReadRequest = (reader, body) => {
   const parsed = generateSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  const prompt = request.input_ids ?? (typeof request.text === 'string' ? encodePrompt(reader, request.text) : null)
+  const prompt = request.input_ids ?? (typeof request.text === 'string' ? encodePlain(reader, request.text) : null)
   if (prompt === null) return bad('Either text, input_ids or input_embeds should be provided.', null)
   const sampling = request.sampling_params
   const wishes: Wishes = {
@@ -67,7 +67,7 @@ export const readCompletion: ReadRequest = (reader, body) => {
   const parsed = completionSchema.safeParse(body)
   if (!parsed.success) return invalid(parsed.error)
   const request = parsed.data
-  const prompt = typeof request.prompt === 'string' ? encodePrompt(reader, request.prompt) : request.prompt
+  const prompt = typeof request.prompt === 'string' ? encodePlain(reader, request.prompt) : request.prompt
   const probabilities = request.n_probs ?? 0
   const wishes: Wishes = {
     choices: 1,
