@@ -22,11 +22,14 @@ export function engineDecoder(engineUrl: string): (ids: readonly number[]) => Pr
     const response = await fetch(`${engineUrl}/detokenize`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ tokens }),
+      body: JSON.stringify({ tokens, skip_special_tokens: false }),
     })
     if (!response.ok) throw new Error(`the engine does not decode: ${response.status} ${await response.text()}`)
-    const { prompt } = (await response.json()) as { readonly prompt: string } // vLLM's answer
-    return prompt
+    // The scripted engine answers as vLLM does, the node's own as SGLang.
+    const { prompt, text } = (await response.json()) as { readonly prompt?: string; readonly text?: string }
+    const decoded = prompt ?? text
+    if (decoded === undefined) throw new Error('the engine decodes to no text')
+    return decoded
   }
 }
 
