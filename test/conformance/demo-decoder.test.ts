@@ -8,10 +8,8 @@ afterEach(async () => {
   for (const engine of opened.splice(0)) await engine.close()
 })
 
-it.each([
-  ['vllm', 'the scripted engine'],
-  ['sglang', 'the node’s own engine'],
-] as const)('decodes by an engine of the shape of %s, which is that of %s', async (shape) => {
+// The scripted engine's shape, and that of the node's own.
+it.each(['vllm', 'sglang'] as const)('decodes by an engine of the shape of %s', async (shape) => {
   const engine = await openScriptedEngine({ generator: {}, shape })
   opened.push(engine)
   // `<|im_end|>`, a line break, `<think>`: of Qwen3.
