@@ -10,11 +10,11 @@ import { openByteVocabulary, openScriptedModel } from '../lib/scripted-model.ts'
 const model = () => openScriptedModel(openByteVocabulary(), [])
 const FILE = { contextTokens: 512, sequences: 2, threads: 3 }
 
-function open() {
+function open(contextTokens: number | null = FILE.contextTokens) {
   const files: (ModelFile & { readonly settle: (result: LoadResult) => void })[] = []
   const batch = openBatch({ running: 1, waiting: 1 })
   const read = (file: ModelFile) => new Promise<LoadResult>((settle) => files.push({ ...file, settle }))
-  return { files, batch, desk: openWeightDesk(read, FILE, batch) }
+  return { files, batch, desk: openWeightDesk(read, { ...FILE, contextTokens }, batch) }
 }
 const turns = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -32,6 +32,18 @@ describe('loading weights', () => {
     files[1]!.settle({ ok: true, model: b })
     expect(await loads[1]).toEqual({ ok: true, version: 'v2' })
     expect([desk.current(), a.isClosed(), b.isClosed()]).toEqual([{ model: b, version: 'v2' }, true, false])
+  })
+
+  it('gives new weights the context of those before them, for which there was more room', async () => {
+    const { desk, files } = open(null)
+    const loads = [desk.load('a.gguf', null, 'wait'), desk.load('b.gguf', null, 'wait')]
+    await turns()
+    files[0]!.settle({ ok: true, model: model() })
+    await loads[0]
+    await turns()
+    expect(files.map(({ contextTokens }) => contextTokens)).toEqual([null, model().facts.contextTokens])
+    files[1]!.settle({ ok: true, model: model() })
+    await loads[1]
   })
 
   it('goes on after a file that could not be read, or broke the reader', async () => {

@@ -32,7 +32,9 @@ export function openWeightDesk(open: OpenModel, file: Omit<ModelFile, 'path'>, b
 
   const replace = async (path: string, version: string | null, running: 'wait' | 'abort'): Promise<Loaded> => {
     if (isClosed) return CLOSED
-    const loaded = await open({ ...file, path })
+    // Sessions count on the context they began with; chosen anew beside these weights it would be shorter.
+    const contextTokens = file.contextTokens ?? current?.model.facts.contextTokens ?? null
+    const loaded = await open({ ...file, path, contextTokens })
     if (!loaded.ok) return loaded
     if (isClosed) {
       await loaded.model.close()
