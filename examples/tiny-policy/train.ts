@@ -62,8 +62,8 @@ async function run(program: string, layout: string, training: Training, report: 
     const [step = 0, loss = 0, tokensPerSecond = 0] = line.split(' ').map(Number)
     report({ step, loss, tokensPerSecond })
   }
-  const [code] = await ended
-  if (code !== 0) throw new Error(`the trainer ended with exit code ${code}`)
+  const [code, signal] = await ended
+  if (code !== 0) throw new Error(`the trainer ended with ${signal ?? `exit code ${code}`}; is ${sequences} a file of collect.ts?`)
 }
 
 function layoutOf({ metadata, tensors }: GgufFile): string {
@@ -116,6 +116,12 @@ if (import.meta.main) {
   const [steps, batch, rate, seed, threads] = [values.steps, values.batch, values.rate, values.seed, values.threads].map(Number)
   if (!steps || !batch || !rate || seed === undefined || !threads) throw new Error('the options must be numbers above 0')
   const folder = mkdtempSync(join(tmpdir(), 'polar-train-'))
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      rmSync(folder, { recursive: true, force: true })
+      process.kill(process.pid, signal)
+    })
+  }
   try {
     let [sum, since] = [0, 0]
     await train(

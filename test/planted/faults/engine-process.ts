@@ -23,6 +23,14 @@ export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
     tests: 'comes back',
   },
   {
+    name: 'nobody knows of which weights the node’s own engine samples',
+    file: 'src/threads/engine-child.ts',
+    find: "shape: 'sglang'",
+    replace: "shape: 'vllm'",
+    suites: [EMBEDDED],
+    tests: 'knows of which weights',
+  },
+  {
     name: 'a child process outlives an owner that was killed',
     file: 'src/kernel/child-entry.ts',
     find: "  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))\n",
@@ -94,6 +102,13 @@ export const ENGINE_PROCESS_FAULTS: readonly PlantedFault[] = [
     replace: '...(engine !== null ? [] :',
     suites: [EMBEDDED],
     tests: 'is drained of that last',
+  },
+  {
+    name: 'the demo gives a session that was not graded the reward 0',
+    file: 'examples/demo/group.ts',
+    find: 'reward: own?.reward ?? null',
+    replace: 'reward: own?.reward ?? 0',
+    suites: ['test/unit/demo-group.test.ts'],
   },
   {
     name: 'the demo takes a group for a lesson whose rewards are all alike',
