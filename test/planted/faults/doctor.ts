@@ -10,6 +10,13 @@ export const DOCTOR_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/doctor-drift-report.test.ts'],
   },
   {
+    name: 'the doctor shows the last break of a cause, of which it has no text',
+    file: 'src/doctor/drift-report.ts',
+    find: 'group.find(({ edge }) => edge.drift?.window != null)',
+    replace: 'group.findLast(({ edge }) => edge.drift?.window != null)',
+    suites: ['test/unit/doctor-drift-report.test.ts'],
+  },
+  {
     name: 'the doctor counts a cut turn that went on as a row of its own',
     file: 'src/doctor/drift-report.ts',
     find: 'drift.reason, SPLITTING.has(edge.kind)]',

@@ -68,7 +68,7 @@ export const EMBEDDED_FAULTS: readonly PlantedFault[] = [
   {
     name: 'new weights take over while the old ones still generate',
     file: 'src/engine/serve/batch.ts',
-    find: '      await whenDrained()\n      return () => {',
+    find: '      await whenDrained(emptied)\n      return () => {',
     replace: '      return () => {',
     suites: [ENGINE],
     tests: 'wait for what runs, which ends',
