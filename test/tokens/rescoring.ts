@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Session, Trace } from '../lib/rollout-node.ts'
 import { type Scorer, TOLERANCE } from '../lib/scorer.ts'
 import type { WireGeneration } from './relay.ts'
-import { END_TOKEN, type Rollout } from './stand.ts'
+import { END_TOKENS, type Rollout } from './stand.ts'
 
 export type Account = {
   readonly sessions: number
@@ -47,7 +47,7 @@ function trainedTurns(trace: Trace, open: ReadonlySet<WireGeneration>): readonly
     const generation = drawn.find((each) => isEqual(each.logprobs.map(Math.fround), logprobs))
     expect(generation, 'its logprobs are those of the wire').toBeDefined()
     if (generation === undefined) return []
-    if (generation.finishReason !== 'length') expect(sampled.at(-1), 'the end of a turn is sampled too').toBe(END_TOKEN)
+    if (generation.finishReason !== 'length') expect(END_TOKENS.has(sampled.at(-1) ?? -1), 'the end of a turn is sampled too').toBe(true)
     if (generation.weightVersion !== null) expect(version).toBe(generation.weightVersion)
     return [generation]
   })

@@ -23,16 +23,18 @@ export const MODEL = 'policy'
 export const repository = resolve(import.meta.dirname, '../..')
 /** The policy that is shipped. */
 export const MODEL_FILE = join(repository, 'assets/tiny-policy.gguf')
-/** The last token of every turn that the policy ends itself. */
-export const END_TOKEN = readEndToken()
+/** GGUF's type of control tokens. */
+const NO_TEXT = 3
+/** The last token of every turn that the policy ends itself is one of those that are no text: mostly `<|im_end|>`, but there are others. */
+export const END_TOKENS = readEndTokens()
 /** Only work that does not come to an end takes so long. */
 export const TASK_MS = 150_000
 
-function readEndToken(): number {
+function readEndTokens(): ReadonlySet<number> {
   const read = readGguf(readFileSync(MODEL_FILE))
-  const end = read.ok ? read.file.metadata.get('tokenizer.ggml.eos_token_id')?.value : read.error
-  if (typeof end !== 'number') throw new Error(`the policy has no end token: ${end}`)
-  return end
+  const types = read.ok ? read.file.metadata.get('tokenizer.ggml.token_type') : undefined
+  if (types?.type !== 'numbers') throw new Error('the policy says nothing of its tokens')
+  return new Set(types.value.flatMap((type, id) => (type === NO_TEXT ? [id] : [])))
 }
 
 /** The shipped policy, sampled on one thread. */
