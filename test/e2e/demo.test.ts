@@ -68,4 +68,22 @@ describe('the unmodified pi CLI on its Chat protocol, with loopback only', () =>
     })
     expect(code).toBe(0)
   }, 120_000)
+
+  it.each([['--scripted'], []])(
+    'shows a solved trace with its trained spans marked, word for word (%s)',
+    async (...options) => {
+      const { code, stdout } = await runToEnd(process.execPath, ['examples/demo/run.ts', ...options])
+      const trace = [...stdout.matchAll(/^ {2}\| (.*)$/gm)].map(([, line]) => line).join('\n')
+      const trained = [...trace.matchAll(/⟦([^⟦⟧]*)⟧/g)].map(([, span]) => span ?? '')
+      // The prompt comes before what is shown. Each later one begins where the model was asked to go on, and each ends as it ended its turn.
+      expect(trained.length).toBeGreaterThan(1)
+      expect(trace.startsWith('⟦')).toBe(true)
+      for (const span of trained.slice(1)) expect(trace).toContain(`<|im_start|>assistant\n⟦${span}⟧`)
+      expect(trained.map((span) => span.endsWith('<|im_end|>'))).toEqual(trained.map(() => true))
+      expect(trained[0]).toMatch(/<tool_call>\n\{"name": "bash", "arguments": \{"command": "/)
+      expect(trained.at(-1)).not.toContain('<tool_call>')
+      expect(code).toBe(0)
+    },
+    120_000,
+  )
 })
