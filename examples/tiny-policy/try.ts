@@ -13,6 +13,8 @@ type Verdict = {
   readonly wellFormed: boolean
   readonly turns: number
   readonly tokens: number
+  /** Tokens of the first call's prompt. */
+  readonly prompt: number
 }
 
 const { decode } = loadTinyVocabulary(POLICY_SHAPE.merges)
@@ -27,6 +29,7 @@ function judge(session: Session): Verdict {
     wellFormed: answers.every(isWellFormed),
     turns: answers.length,
     tokens: masks.filter((mask) => mask === 1).length,
+    prompt: Math.min(...session.trajectory.traces.map(({ prompt_ids }) => prompt_ids.length)),
   }
 }
 
@@ -48,6 +51,7 @@ function summary(agent: AgentName, verdicts: readonly Verdict[]): string {
     `well-formed ${share(({ wellFormed }) => wellFormed)}`,
     `turns ${mean(({ turns }) => turns)}`,
     `sampled tokens ${mean(({ tokens }) => tokens)}`,
+    `first prompt ${mean(({ prompt }) => prompt)}`,
   ].join(', ')
 }
 
