@@ -73,7 +73,7 @@ async function readWeights(llama: Llama, file: ModelFile, contextTokens: number)
       sequences: file.sequences,
       threads: file.threads,
       batchSize: STEP_TOKENS,
-      // With float16 keys and values logprobs are off by up to 5e-3, with float32 and no flash attention by 5e-5.
+      // With float16 keys and values logprobs are off by up to 5e-3, with float32 and no flash attention by 2e-4.
       flashAttention: false,
       experimentalKvCacheKeyType: 'F32',
       experimentalKvCacheValueType: 'F32',
