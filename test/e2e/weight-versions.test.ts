@@ -18,8 +18,11 @@ const VERSION_OF_TURN = [FIRST, FIRST, SECOND, SECOND, THIRD, THIRD]
 const [TEMPERATURE, MAX_TOKENS] = [0.3, 60]
 /** Tokens of another generation that runs beside the one to be cut off: by then that one has some, too. */
 const BESIDE_TOKENS = 4
-/** Free sampling breaks chains: sessions are sampled until one goes on in a row that it began under other weights. */
-const MAX_SESSIONS = 6
+/**
+ * Free sampling breaks chains, and ends a turn when it likes: sessions are sampled until one goes on in a row that it began under other
+ * weights, and has so many tokens of each version that they tell the weights apart.
+ */
+const [MAX_SESSIONS, MIN_TOKENS] = [8, 12]
 
 /** Weights as a step of training would leave them: all a little different. */
 function trained(bytes: Uint8Array, step: number): Uint8Array {
@@ -55,7 +58,7 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
       // It ends with the pause, not before.
       return { ignore_eos: true, max_tokens: 4_000 }
     })
-    for (let session = 1; session === 1 || (session <= MAX_SESSIONS && !hasRowOfTwoVersions(rollout)); session++) {
+    for (let session = 1; session === 1 || (session <= MAX_SESSIONS && !isTelling(rollout)); session++) {
       met.clear()
       if (session > 1) await update(engine.url, FIRST)
       rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', turns, TEMPERATURE, MAX_TOKENS) })
@@ -133,12 +136,17 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
       }
     }
     expect(seen).toBe(sum(rollout.sessions.map(({ stats }) => stats.trained_tokens)))
-    expect(hasRowOfTwoVersions(rollout)).toBe(true)
+    expect(isTelling(rollout)).toBe(true)
   })
 })
 
-const hasRowOfTwoVersions = ({ sessions }: Rollout): boolean =>
-  sessions.some(({ traces }) => traces.some(({ metadata }) => metadata.weight_versions.length > 1))
+function isTelling({ sessions, wire }: Rollout): boolean {
+  const whole = wire.filter(({ finishReason }) => finishReason !== 'abort')
+  const tokensOf = (version: string) =>
+    sum(whole.map(({ weightVersion, sampledIds }) => (weightVersion === version ? sampledIds.length : 0)))
+  const hasRowOfTwo = sessions.some(({ traces }) => traces.some(({ metadata }) => metadata.weight_versions.length > 1))
+  return hasRowOfTwo && VERSIONS.every((version) => tokensOf(version) >= MIN_TOKENS)
+}
 
 async function post(engineUrl: string, path: string, body: object): Promise<Response> {
   const headers = { 'content-type': 'application/json' }

@@ -19,19 +19,7 @@ import type { PlantedFault } from './fault.ts'
 import { FAULTS } from './faults.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const COPIED = [
-  'assets',
-  'src',
-  'test',
-  'scripts',
-  'examples',
-  'assets',
-  'agents',
-  'bin',
-  'package.json',
-  'tsconfig.json',
-  'vitest.config.ts',
-]
+const COPIED = ['src', 'test', 'scripts', 'examples', 'assets', 'agents', 'bin', 'package.json', 'tsconfig.json', 'vitest.config.ts']
 /** Copies worked on at once: the suites are single processes, and two of them fill the reference machine. */
 const WORKERS = 2
 /** For one vitest run; a single test that hangs fails by its own, shorter limit. */
@@ -39,7 +27,7 @@ const RUN_MS = 180_000
 
 type Verdict =
   /** `first`: the name of a test that failed, so that a reader can see whether it is the right one. */
-  | { readonly type: 'red'; readonly failed: number; readonly first: string }
+  | { readonly type: 'red'; readonly failed: number; readonly first: string; readonly why: string }
   | { readonly type: 'green'; readonly passed: number }
   /** It did not load, did not end, or broke outside of its tests: that is no proof that a test would have seen the fault. */
   | { readonly type: 'broken'; readonly detail: string }
@@ -96,7 +84,7 @@ async function checkBaseline(copy: string): Promise<void> {
     if (suites.size === 0) continue
     const verdict = await runSuites(copy, [...suites], options)
     process.stdout.write(`planted: baseline: ${describe(verdict)}\n`)
-    if (verdict.type !== 'green') problems.push(`baseline: ${describe(verdict)}`)
+    if (verdict.type !== 'green') problems.push(`baseline: ${describe(verdict)}${verdict.type === 'red' ? `\n${verdict.why}` : ''}`)
   }
 }
 
@@ -161,7 +149,11 @@ function readVerdict(report: string, exitCode: number | null, complaints: string
       readonly name: string
       readonly status: string
       readonly message?: string
-      readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[]
+      readonly assertionResults: readonly {
+        readonly status: string
+        readonly fullName: string
+        readonly failureMessages?: readonly string[]
+      }[]
     }[]
   }
   try {
@@ -176,7 +168,10 @@ function readVerdict(report: string, exitCode: number | null, complaints: string
   }
   const failed = parsed.testResults.flatMap((file) => file.assertionResults.filter((test) => test.status === 'failed'))
   const [first] = failed
-  if (first !== undefined) return { type: 'red', failed: failed.length, first: first.fullName }
+  if (first !== undefined) {
+    const why = (first.failureMessages ?? []).join('\n').slice(0, 1_000)
+    return { type: 'red', failed: failed.length, first: first.fullName, why }
+  }
   if (exitCode !== 0) return { type: 'broken', detail: `vitest ended with ${exitCode} although no test failed: ${complaints}` }
   return parsed.numPassedTests === 0 ? { type: 'broken', detail: 'no test ran' } : { type: 'green', passed: parsed.numPassedTests }
 }
