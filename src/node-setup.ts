@@ -9,6 +9,8 @@ import type { NodeSetup } from './topology.ts'
 
 /** The end of an agent's output that is read for its verdict. */
 const TAIL_BYTES = 64 * 1024
+/** Sessions of agents that were started elsewhere, per gateway. */
+const MAX_CAPTURES = 1_024
 const RENDER_MS = 120_000
 const LONGEST_RETRY_AFTER_MS = 300_000
 
@@ -53,6 +55,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
       maxRunWorkers: node.maxRunWorkers,
       maxPostrunWorkers: node.maxPostrunWorkers,
       maxGraderSandboxes: node.maxGraderSandboxes,
+      maxCaptures: MAX_CAPTURES,
     },
     defaultRuntime: node.defaultRuntime,
     policy: {
@@ -71,6 +74,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
       commitAfterMs: config.stream.commitAfterMs,
       beatEveryMs: config.stream.beatMs,
       lingerMs: config.stream.lingerMs,
+      outageMs: budgets.outageMs,
     },
     arena: { maxSlabs: config.maxSlabs },
     cpu: { threads, maxQueue: node.maxPostrunWorkers * 4 },

@@ -90,6 +90,9 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
     askServer: (make) => options.kernel.ask(options.rolloutServer, make, ASK_DEADLINE_MS),
   }
   app.removeContentTypeParser('text/plain')
+  // Schemas of routes are documentation: what comes in is parsed by zod, what goes out is written as it is.
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => JSON.stringify)
   app.addHook('onRequest', async (request, reply) => {
     reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff')
     const isOpen = request.routeOptions.url === '/health'

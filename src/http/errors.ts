@@ -1,7 +1,8 @@
 // Every error of the control API: its stable code, its status and what it says when the route has nothing better to say.
 import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
 
-const ERRORS = {
+export const ERRORS = {
   'bad-request': { status: 400, detail: 'the request is malformed' },
   'token-missing': { status: 401, detail: 'the control token is missing or wrong' },
   'route-unknown': { status: 404, detail: 'no such route' },
@@ -21,6 +22,11 @@ const ERRORS = {
 } as const
 
 export type ErrorCode = keyof typeof ERRORS
+
+/** The body of every error. */
+export const errorBody = z.object({
+  detail: z.union([z.string(), z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: z.string() }))]),
+})
 
 /** One problem of a request, in the shape of Pydantic's. */
 export type FieldProblem = { readonly loc: readonly (string | number)[]; readonly msg: string; readonly type: string }

@@ -36,6 +36,7 @@ export function sessionRow(view: SessionView): Readonly<Record<string, unknown>>
     reward: view.summary?.reward ?? null,
     timing: view.summary?.timing ?? {},
     error: view.summary?.error ?? null,
+    earlier_attempts: view.earlier.map(({ attempt, gateway, outcome, error }) => ({ attempt, node_id: gateway, outcome, error })),
   }
 }
 

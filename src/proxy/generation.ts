@@ -12,7 +12,7 @@ import { prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
-import { judge, type Lessons, learnBudget, type Sent } from './verdict.ts'
+import { isUnavailable, judge, type Lessons, learnBudget, outageOf, type Sent } from './verdict.ts'
 
 export type GenerationHost = EndingOptions & {
   readonly pool: Pool
@@ -29,10 +29,26 @@ export async function generate(
 ): Promise<Generated> {
   const { kernel, pool, settings } = host
   const ending = openEnding(host, request.parameters)
-  const lessons: Lessons = { avoid: new Set(), maxTokens: null, overBudget: null, needsSoundArguments: false, breaks: 0, aborts: 0 }
+  const lessons: Lessons = {
+    avoid: new Set(),
+    maxTokens: null,
+    overBudget: null,
+    needsSoundArguments: false,
+    breaks: 0,
+    aborts: 0,
+    outage: null,
+  }
   for (;;) {
     const acquired = await pool.acquire(session, tier, lessons.avoid, signal)
-    if (!acquired.ok) return ending.failed(acquired.failure)
+    if (!acquired.ok) {
+      const isOutage = acquired.failure.code === 'engine-unreachable'
+      const leftMs = isOutage ? outageOf(kernel, settings, lessons).endsMs - kernel.clock.nowMs() : 0
+      if (leftMs <= 0) return ending.failed(acquired.failure)
+      await within(kernel.scheduler, leftMs, signal, (cut) => pool.serves(cut))
+      // Whoever finds the same again in the same moment must not do so without end.
+      await pause(kernel, settings.repeatDelayMs, signal)
+      continue
+    }
     const { lease } = acquired
     let sent: Sent | null = null
     try {
@@ -109,6 +125,8 @@ function usedAs(outcome: EngineOutcome | null): Parameters<Lease['release']> {
       const { error } = outcome.reply
       return [error === 'aborted' ? 'cancelled' : error === 'too-large' ? 'failed' : 'unreachable', null]
     }
+    case 'rejected':
+      return [isUnavailable(outcome) ? 'unreachable' : 'failed', null]
     default:
       return ['failed', null]
   }

@@ -30,6 +30,8 @@ export type BoundarySettings = {
   /** How often a router is asked for its workers, and how long it may take to say. */
   readonly routerReadMs: { readonly every: number; readonly deadline: number }
   readonly engineDeadlineMs: number
+  /** How long a call waits for an inference server while none serves: what starts again within that is not noticed by agents. */
+  readonly outageMs: number
   /** Sends to an unreachable replica, and generations the engine aborted, are each repeated at most this often. */
   readonly maxRepeats: number
   readonly repeatDelayMs: number
@@ -55,6 +57,7 @@ export const DEFAULT_SETTINGS: BoundarySettings = {
   probeDeadlineMs: 60_000,
   routerReadMs: { every: 5_000, deadline: 10_000 },
   engineDeadlineMs: 3_600_000,
+  outageMs: 120_000,
   maxRepeats: 2,
   repeatDelayMs: 250,
 }

@@ -27,7 +27,11 @@ export type Lessons = {
   needsSoundArguments: boolean
   breaks: number
   aborts: number
+  outage: Outage | null
 }
+
+/** A time in which no server takes the call; `endsMs` is monotonic, and then it is told so. */
+type Outage = { readonly endsMs: number; tries: number }
 
 /** One send, and how it came to be. */
 export type Sent = {
@@ -49,6 +53,9 @@ export type Judge = {
   readonly signal: AbortSignal
 }
 
+/** The longest pause between two sends, in `repeatDelayMs`. */
+const MAX_DELAYS = 8
+
 const AT_ONCE: Verdict = { type: 'again', afterMs: 0 }
 
 export function judge(court: Judge, sent: Sent): Verdict {
@@ -62,6 +69,10 @@ export function judge(court: Judge, sent: Sent): Verdict {
     case 'broken':
       return broken(court, sent.lease, outcome.reply)
     case 'rejected':
+      if (isUnavailable(outcome)) {
+        unreached(court.ending, court.lessons, sent.lease.replica, outcome.message)
+        return untilItServes(court) ?? failed(rejection(outcome))
+      }
       return rejected(court, sent.request.messages, outcome) ?? failed(rejection(outcome))
     case 'garbled':
       return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
@@ -91,20 +102,46 @@ function aborted({ settings, ending, lessons, signal }: Judge, reply: Extract<En
   return { type: 'ended', generated: ending.givenUp(reason, reply) }
 }
 
-function broken(
-  { settings, ending, lessons, signal }: Judge,
-  { replica }: Lease,
-  reply: Extract<EngineOutcome, { type: 'broken' }>['reply'],
-): Verdict {
+function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, { type: 'broken' }>['reply']): Verdict {
+  const { settings, ending, lessons, signal } = court
   const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: ending.failed(reason) })
   if (signal.aborted) return failed(failure('cancelled', 'the call was cancelled'))
   if (reply.error === 'aborted') return failed(failure('engine-timeout', 'the inference server did not answer in time'))
   if (reply.error === 'too-large') return failed(failure('engine-failed', reply.detail))
-  ending.note({ code: 'replica-unreachable', detail: `${replica.id}: ${reply.detail}` })
-  lessons.avoid.add(replica.id)
+  unreached(ending, lessons, replica, reply.detail)
+  // Nothing was sent: it is not this call that the server dies of.
+  if (reply.error === 'refused') {
+    const again = untilItServes(court)
+    if (again !== null) return again
+  }
   lessons.breaks += 1
   if (lessons.breaks <= settings.maxRepeats) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
   return failed(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
+}
+
+/** It runs and does not serve yet: llama.cpp's words, and those of the embedded engine. Any other 503 is for the client to heed. */
+export function isUnavailable({ status, message }: Rejection): boolean {
+  return status === 503 && message.includes('Loading model')
+}
+
+function unreached(ending: Ending, lessons: Lessons, { id }: Lease['replica'], detail: string): void {
+  // An outage is one finding, however often it was looked for its end.
+  if (lessons.outage === null || lessons.outage.tries === 0) ending.note({ code: 'replica-unreachable', detail: `${id}: ${detail}` })
+  lessons.avoid.add(id)
+}
+
+/** Another send while the outage may last, later each time; null when it has lasted long enough. */
+function untilItServes({ kernel, settings, lessons, signal }: Judge): Verdict | null {
+  const outage = outageOf(kernel, settings, lessons)
+  if (signal.aborted || kernel.clock.nowMs() >= outage.endsMs) return null
+  outage.tries += 1
+  return { type: 'again', afterMs: settings.repeatDelayMs * Math.min(outage.tries, MAX_DELAYS) }
+}
+
+/** Begins when the call first finds no server that takes it. */
+export function outageOf({ clock }: Kernel, { outageMs }: BoundarySettings, lessons: Lessons): Outage {
+  lessons.outage ??= { endsMs: clock.nowMs() + outageMs, tries: 0 }
+  return lessons.outage
 }
 
 /** Another send when the refusal has a remedy that was not tried yet; else null. */

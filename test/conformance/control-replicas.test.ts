@@ -23,7 +23,14 @@ const METRICS = {
   postrunInflight: 0,
   arena: { allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false },
 }
-const GATEWAY_LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
+const GATEWAY_LIMITS = {
+  maxReadySessions: 8,
+  maxInitWorkers: 4,
+  maxRunWorkers: 2,
+  maxPostrunWorkers: 4,
+  maxGraderSandboxes: 2,
+  maxCaptures: 4,
+}
 
 /** A gateway with nothing but its replicas; engines answer at once, those named `dead` not at all. */
 function spawnGateway(kernel: Kernel, gateway: GatewayId): { readonly address: Address<GatewayCommand>; close(): Promise<void> } {

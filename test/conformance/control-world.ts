@@ -20,7 +20,7 @@ import { emptyResult } from '../../src/trajectory/result.ts'
 
 export const TOKEN = 'a-token-of-the-test'
 export const GATEWAY = gatewayId('g0')
-const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
+const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2, maxCaptures: 4 }
 
 type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
 
@@ -119,7 +119,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     })
     const recorded = await kernel.ask<LedgerCommand, Recorded>(
       ledger,
-      (ask) => ({ type: 'record-result', task: spec.task, session, attempt: spec.attempt, summary, payload, ask }),
+      (ask) => ({ type: 'record-result', task: spec.task, session, attempt: spec.attempt, summary, payload, completions: null, ask }),
       1_000,
     )
     if (!recorded.ok || recorded.value.type !== 'recorded') throw new Error(`not recorded: ${JSON.stringify(recorded)}`)

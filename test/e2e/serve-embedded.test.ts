@@ -137,7 +137,11 @@ describe('polar serve without an inference server', () => {
     await vi.waitUntil(async () => (await node.rows()).every(({ status }) => status === 'RUNNING'), { timeout: 60_000, interval: 50 })
     const pid = enginePid(node)
     process.kill(pid, 'SIGKILL')
-    expect((await node.finished()).map(({ outcome }) => outcome)).toEqual(['completed', 'completed'])
+    const ended = await node.finished()
+    expect(
+      ended.map(({ outcome }) => outcome),
+      JSON.stringify(ended) + node.serving.stderr(),
+    ).toEqual(['completed', 'completed'])
     await node.until(isUp)
     expect((await node.replicas())[0]?.url).toBe(url)
     expect(enginePid(node)).not.toBe(pid)

@@ -36,7 +36,7 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
 
   function checkEnds(rollout: Rollout, way: Way, statuses: Expected['statuses'] = ['ok']): void {
     for (const session of rollout.sessions) {
-      expect([session.outcome, session.status, session.error]).toEqual(['completed', 'COMPLETED', null])
+      expect([session.earlier, session.outcome, session.status, session.error]).toEqual([[], 'completed', 'COMPLETED', null])
       checkRecords(session, { dialect: way.dialect, model: MODEL, statuses, diagnostics: way.diagnostics })
     }
   }

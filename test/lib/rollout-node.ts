@@ -47,6 +47,8 @@ export type Session = Making & {
   readonly status: string
   readonly outcome: string
   readonly error: string | null
+  /** Attempts that failed before the one that stands. */
+  readonly earlier: readonly unknown[]
   readonly traces: readonly Trace[]
   /** In the order of arrival. */
   readonly records: readonly CallRecord[]
@@ -134,6 +136,7 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
         },
         { timeout: taskMs + 20_000, interval: 50 },
       )
+      const { sessions: rows } = await control<SessionRows>(`/tasks/${id}/sessions`)
       const sessions = done.results.map(async (result): Promise<Session> => {
         const { session_id, status, metadata, trajectory } = result
         const { reconstruction_stats: stats, untrained, edges, findings } = trajectory.metadata
@@ -142,6 +145,7 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
           status,
           outcome: metadata.polar_node.outcome,
           error: trajectory.error ?? null,
+          earlier: rows.find((row) => row.session_id === session_id)?.earlier_attempts ?? [],
           traces: trajectory.traces,
           untrained,
           edges,
@@ -158,6 +162,8 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
     },
   }
 }
+
+type SessionRows = { readonly sessions: readonly { readonly session_id: string; readonly earlier_attempts: readonly unknown[] }[] }
 
 type TaskView = {
   readonly status: string

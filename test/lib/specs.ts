@@ -17,6 +17,7 @@ export function taskRequest(changes: Readonly<Record<string, unknown>> = {}): Ta
 
 export function sessionSpec(name: string, changes: Partial<SessionSpec> = {}): SessionSpec {
   return {
+    kind: 'agent',
     session: knownSessionId(name),
     task: taskId('task-1'),
     attempt: 1,
@@ -40,5 +41,6 @@ export const gatewayLimits = (changes: Partial<GatewayLimits> = {}): GatewayLimi
   maxRunWorkers: 2,
   maxPostrunWorkers: 2,
   maxGraderSandboxes: 2,
+  maxCaptures: 4,
   ...changes,
 })

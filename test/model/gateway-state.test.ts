@@ -1,15 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { GatewayCommand, GatewayLimits } from '../../src/actors/gateway/protocol.ts'
+import type { GatewayLimits } from '../../src/actors/gateway/protocol.ts'
 import { type GatewayEffect, type GatewayState, metricsOf, openGateway, step } from '../../src/actors/gateway/state.ts'
 import type { SessionId } from '../../src/contract/ids.ts'
 import { openMailbox } from '../../src/kernel/mailbox.ts'
 import { gatewayLimits, sessionSpec } from '../lib/specs.ts'
 
-type StepMessage = Exclude<
-  GatewayCommand,
-  { type: 'announce-demand' | 'add-replica' | 'remove-replica' | 'read-gateway' | 'session-crashed' }
->
+type StepMessage = Parameters<typeof step>[1]
 
 /** Plays rollout server and sessions against a gateway; knows only sets and counters. */
 function driver(limits: GatewayLimits) {
@@ -147,6 +144,7 @@ describe('gateway stages', () => {
       maxRunWorkers: fc.integer({ min: 1, max: 3 }),
       maxPostrunWorkers: fc.integer({ min: 1, max: 3 }),
       maxGraderSandboxes: fc.constant(1),
+      maxCaptures: fc.constant(4),
     })
     const move = fc.oneof(
       { arbitrary: fc.constant('open'), weight: 6 },

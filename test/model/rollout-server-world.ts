@@ -18,7 +18,14 @@ import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import type { Ask } from '../../src/kernel/ask.ts'
 
-const GATEWAY_LIMITS = { maxReadySessions: 4, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2 }
+const GATEWAY_LIMITS = {
+  maxReadySessions: 4,
+  maxInitWorkers: 4,
+  maxRunWorkers: 2,
+  maxPostrunWorkers: 4,
+  maxGraderSandboxes: 2,
+  maxCaptures: 4,
+}
 
 export function request(id: string, overrides: Record<string, unknown> = {}): TaskRequest {
   return taskRequestSchema.parse({ task_id: id, instruction: 'do it', agent: { harness: 'shell' }, ...overrides })

@@ -98,6 +98,7 @@ function openOutbox(
       type: 'deliver',
       task: taskId(task),
       url: 'http://127.0.0.1:9000/cb',
+      shape: 'task',
       status: 'completed',
       sessions: [knownSessionId('sk-polar-1')],
       attempts: [1],

@@ -159,7 +159,16 @@ async function crashingNode(): Promise<CrashingNode> {
     },
     async record(summary) {
       const payload = new ArrayBuffer(8)
-      await ask<Recorded>((asked) => ({ type: 'record-result', task, session, attempt: 1, summary, payload, ask: asked }))
+      await ask<Recorded>((asked) => ({
+        type: 'record-result',
+        task,
+        session,
+        attempt: 1,
+        summary,
+        payload,
+        completions: null,
+        ask: asked,
+      }))
     },
   }
   return node

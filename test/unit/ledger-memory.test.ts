@@ -39,6 +39,7 @@ class Ledger {
       attempt,
       summary: ended,
       payload,
+      completions: null,
       ask,
     }))
   }

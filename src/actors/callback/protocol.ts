@@ -12,15 +12,43 @@ export type Undelivered = {
   readonly trouble: string | null
 }
 
+/** What became of a task's callback, or is still to become of it. */
+export type DeliveryView = {
+  readonly task: TaskId
+  readonly state: 'pending' | 'delivered' | 'dead'
+  /** Of the receiver; the rest of its URL may hold a secret. */
+  readonly origin: string
+  readonly tries: number
+  /** How the last try went; null before one has ended. */
+  readonly detail: string | null
+  readonly endedAtMs: number | null
+}
+
+/** `unknown`: no such task was ever to be delivered, or it is no longer kept; `target`: the URL may not be called. */
+export type RedriveReply =
+  | { readonly type: 'redriven'; readonly tasks: readonly TaskId[] }
+  | { readonly type: 'unknown' | 'target'; readonly detail: string }
+
 export type CallbackCommand =
   | {
       readonly type: 'deliver'
       readonly task: TaskId
       readonly url: string
+      /** Polar's TaskResult, or for a session by itself its SessionResult. */
+      readonly shape: 'task' | 'session'
       readonly status: TaskStatus
       readonly sessions: readonly SessionId[]
       /** The attempt whose result stands, per session: with the task's id the identity of the delivery. */
       readonly attempts: readonly number[]
     }
+  /** Newest first; ended ones are kept for as many tasks as the rollout server keeps. */
+  | {
+      readonly type: 'list-deliveries'
+      readonly state: DeliveryView['state'] | null
+      readonly limit: number
+      readonly ask: Ask<readonly DeliveryView[]>
+    }
+  /** Delivers again, whatever became of it, from the first try on; `tasks` null: all that are dead. `url` null: to where it was to go. */
+  | { readonly type: 'redrive'; readonly tasks: readonly TaskId[] | null; readonly url: string | null; readonly ask: Ask<RedriveReply> }
   /** What is neither delivered nor given up, in the order it came. */
   | { readonly type: 'list-undelivered'; readonly ask: Ask<readonly Undelivered[]> }

@@ -92,6 +92,7 @@ type Step = readonly [OutboxState, readonly OutboxEffect[]]
 /** `chance`, in [0, 1), is the jitter of a pause that begins in this step. */
 export function step(state: OutboxState, message: CallbackMessage, chance: number): Step {
   if (message.type === 'deliver') return accept(state, message)
+  if (message.type === 'list-deliveries' || message.type === 'redrive') return [state, []]
   if (message.type === 'list-undelivered') return [state, [{ type: 'answer', ask: message.ask, undelivered: undeliveredOf(state) }]]
   const delivery = state.deliveries.get(message.task)
   if (delivery === undefined) return [state, []]

@@ -221,6 +221,17 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         case 'replicas-read':
           context.reply(message.read.ask, snapshot(message.replicas))
           return
+        case 'read-access':
+        case 'read-completions':
+          context.reply(message.ask, null)
+          return
+        case 'finish-capture':
+          context.reply(message.ask, false)
+          return
+        case 'read-inference':
+        case 'pause-inference':
+        case 'resume-inference':
+          return
         case 'reoffer-demand':
           isReofferSet = false
           announceDemand(0)

@@ -6,7 +6,11 @@ import type { TaskRequest } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { ReplicaConfig, ReplicaView } from '../../proxy/boundary.ts'
 
+/** `agent`: run by this node in a sandbox; `capture`: started elsewhere, it calls the model by the URL and key that it was given. */
+export type SessionKind = 'agent' | 'capture'
+
 export type SessionSpec = {
+  readonly kind: SessionKind
   readonly session: SessionId
   readonly task: TaskId
   readonly attempt: number
@@ -25,9 +29,32 @@ export type GatewayLimits = {
   readonly maxRunWorkers: number
   readonly maxPostrunWorkers: number
   readonly maxGraderSandboxes: number
+  /** Captures at a time; they take no place of the stages above before POSTRUN. */
+  readonly maxCaptures: number
 }
 
-export type CancelReason = 'cancelled by the trainer' | 'stopped early: enough usable sessions' | 'node is stopping'
+/** What an agent that was started elsewhere needs to call the model as this session. */
+export type SessionAccess = {
+  readonly key: string
+  /** `/s/<session>`: put before the dialect's own path. */
+  readonly basePath: string
+  readonly modelPort: number
+}
+
+/** One gateway's use of its inference servers. */
+export type InferenceStatus = {
+  readonly gateway: GatewayId
+  readonly paused: boolean
+  /** Calls that generate now, and those held until the servers serve again. */
+  readonly inFlight: number
+  readonly waiting: number
+  readonly replicas: readonly ReplicaView[]
+}
+
+/** `timed-out`: calls were still in flight; the pause was taken back, nothing is held. */
+export type PauseReply = { readonly type: 'paused' | 'timed-out'; readonly status: InferenceStatus }
+
+export type CancelReason = 'cancelled by the trainer' | 'deleted' | 'stopped early: enough usable sessions' | 'node is stopping'
 
 export type GatewayMetrics = {
   readonly initQueueDepth: number
@@ -85,6 +112,16 @@ export type GatewayCommand =
   | { readonly type: 'add-replica'; readonly replica: ReplicaConfig; readonly ask: Ask<ReplicaChange> }
   /** Answered as soon as no call goes there; those in flight end by themselves. */
   | { readonly type: 'remove-replica'; readonly replica: ReplicaId; readonly ask: Ask<ReplicaChange> }
+  /** Of a capture, once its door is open; null when the gateway does not hold it, or it is over. */
+  | { readonly type: 'read-access'; readonly session: SessionId; readonly ask: Ask<SessionAccess | null> }
+  /** A capture is complete: it is sealed and built. False when the gateway holds no such capture. */
+  | { readonly type: 'finish-capture'; readonly session: SessionId; readonly ask: Ask<boolean> }
+  /** Polar's CompletionRecords of a session it holds, as UTF-8 JSON of the list; null when it holds none of that name. */
+  | { readonly type: 'read-completions'; readonly session: SessionId; readonly ask: Ask<ArrayBuffer | null> }
+  | { readonly type: 'read-inference'; readonly ask: Ask<InferenceStatus> }
+  /** Holds new calls at once; answered when those in flight have ended. */
+  | { readonly type: 'pause-inference'; readonly timeoutMs: number; readonly ask: Ask<PauseReply> }
+  | { readonly type: 'resume-inference'; readonly ask: Ask<InferenceStatus> }
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */
   | { readonly type: 'drain'; readonly ask: Ask<void> }

@@ -62,7 +62,23 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
 
 export function step(
   state: GatewayState,
-  message: Exclude<GatewayCommand, { type: 'announce-demand' | 'add-replica' | 'remove-replica' | 'read-gateway' | 'session-crashed' }>,
+  message: Exclude<
+    GatewayCommand,
+    {
+      type:
+        | 'announce-demand'
+        | 'add-replica'
+        | 'remove-replica'
+        | 'read-gateway'
+        | 'session-crashed'
+        | 'read-access'
+        | 'finish-capture'
+        | 'read-completions'
+        | 'read-inference'
+        | 'pause-inference'
+        | 'resume-inference'
+    }
+  >,
   nowMs: number,
 ): Step {
   switch (message.type) {

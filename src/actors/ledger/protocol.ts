@@ -19,6 +19,28 @@ export type SettledResult =
   | { readonly type: 'settled'; readonly summary: SessionSummary }
   | { readonly type: 'refused'; readonly reason: RefusalReason; readonly detail: string }
 
+/** A result that stands, or a task that has ended; `sequence` rises by one with each. */
+export type FeedEntry =
+  | {
+      readonly type: 'session'
+      readonly sequence: number
+      readonly session: SessionId
+      readonly task: TaskId
+      readonly attempt: number
+      readonly summary: SessionSummary
+      readonly bytes: number
+    }
+  | {
+      readonly type: 'task'
+      readonly sequence: number
+      readonly task: TaskId
+      readonly status: TaskStatus
+      readonly delivery: DeliveryState | null
+    }
+
+/** `first`: the oldest entry that is still kept; an `after` before it has missed some. */
+export type FeedPage = { readonly entries: readonly FeedEntry[]; readonly first: number; readonly last: number }
+
 export type DeliveryState = 'pending' | 'delivered' | 'dead'
 
 export type LedgerCommand =
@@ -34,6 +56,8 @@ export type LedgerCommand =
       readonly attempt: number
       readonly summary: SessionSummary
       readonly payload: ArrayBuffer
+      /** Polar's CompletionRecords of the attempt as UTF-8 JSON of the list; evicted with the result, and before results when bytes run out. */
+      readonly completions: ArrayBuffer | null
       readonly ask: Ask<Recorded>
     }
   /** For a session that can no longer report: keeps a result of this attempt that is already there, else records this one. */
@@ -56,4 +80,8 @@ export type LedgerCommand =
     }
   /** Answers a copy of the stored bytes. */
   | { readonly type: 'read-result'; readonly session: SessionId; readonly ask: Ask<StoredResult> }
+  /** Null when it has none, or they are no longer kept. A copy. */
+  | { readonly type: 'read-completions'; readonly session: SessionId; readonly ask: Ask<ArrayBuffer | null> }
+  /** Results of ended sessions and ends of tasks in the order in which they became final, from just after `after`. */
+  | { readonly type: 'read-feed'; readonly after: number; readonly limit: number; readonly ask: Ask<FeedPage> }
   | { readonly type: 'read-calls'; readonly session: SessionId; readonly ask: Ask<readonly CallRecord[]> }

@@ -7,7 +7,7 @@ import type { TaskStatus } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { emptyTable, insert, lookUp, remove, type Table } from '../table.ts'
-import type { DeliveryState, LedgerCommand, Recorded, SettledResult, StoredResult } from './protocol.ts'
+import type { DeliveryState, FeedPage, LedgerCommand, Recorded, SettledResult, StoredResult } from './protocol.ts'
 
 export type LedgerLimits = {
   /** Ended tasks kept once nobody waits for their delivery. */
@@ -91,6 +91,10 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
       return answer(command.ask, recordDelivery(state, command.task, command.state))
     case 'read-result':
       return answer<StoredResult>(command.ask, [state, readResult(state, command.session)])
+    case 'read-completions':
+      return answer<ArrayBuffer | null>(command.ask, [state, null])
+    case 'read-feed':
+      return answer<FeedPage>(command.ask, [state, { entries: [], first: 1, last: 0 }])
     case 'read-calls':
       return answer<readonly CallRecord[]>(command.ask, [state, readCalls(state, command.session)])
     default:

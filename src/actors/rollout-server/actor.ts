@@ -127,7 +127,7 @@ function run(context: Context, options: RolloutServerOptions, effect: ServerEffe
     }
     case 'deliver': {
       const { task, url, status, sessions, attempts } = effect
-      const offer = context.tell(options.callback, { type: 'deliver', task, url, status, sessions, attempts })
+      const offer = context.tell(options.callback, { type: 'deliver', task, url, shape: 'task', status, sessions, attempts })
       return offer === 'accepted' ? null : { type: 'deliver-refused', task }
     }
     default:

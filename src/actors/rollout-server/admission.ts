@@ -44,6 +44,7 @@ export function admit(turn: Turn, message: Extract<RolloutServerSignal, { readon
     waiting: sessions.map((_, sample) => sample),
     totals: NO_TOTALS,
     earlyStop: null,
+    earlier: new Map(),
     asks: [ask],
     cancelled: false,
   }

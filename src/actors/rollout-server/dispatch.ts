@@ -2,7 +2,7 @@
 import type { GatewayId, SessionId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import { lookUp } from '../table.ts'
-import { attemptAgain, endWithoutReport, mayAttemptAgain } from './endings.ts'
+import { attemptAgain, endWithoutReport, lostWith, mayAttemptAgain } from './endings.ts'
 import type { ActiveTask, GatewayEntry, RolloutServerSignal, ServerState, SessionEntry } from './entries.ts'
 import type { RolloutServerCommand } from './protocol.ts'
 import { dequeue } from './queue.ts'
@@ -42,7 +42,7 @@ export function loseGateway(turn: Turn, id: GatewayId) {
   for (const session of gateway.sessions) {
     const holding = findDispatched(turn.state, session)
     if (holding === null) continue
-    if (mayAttemptAgain(turn, holding)) attemptAgain(turn, holding)
+    if (mayAttemptAgain(turn, holding)) attemptAgain(turn, holding, lostWith(id))
     else endWithoutReport(turn, holding, holding.entry.stop ?? 'gateway lost')
   }
 }
@@ -146,6 +146,7 @@ function send(
     gateway: gateway.gateway,
     to: gateway.address,
     spec: {
+      kind: 'agent',
       session,
       task: task.task,
       attempt,

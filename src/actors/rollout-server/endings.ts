@@ -1,5 +1,5 @@
 // How sessions and tasks end: retries, cancels, early stop, results without a reporter, the task's own end, delivery and retention.
-import type { SessionId, TaskId } from '../../contract/ids.ts'
+import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskStatus } from '../../contract/task.ts'
 import type { Answer, Ask } from '../../kernel/ask.ts'
@@ -8,7 +8,7 @@ import type { CancelReason } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
 import { lookUp, remove } from '../table.ts'
 import type { ActiveTask, EndedTask, EndingTask, SessionEntry, TaskEntry, Totals } from './entries.ts'
-import type { EarlyStopAccount } from './protocol.ts'
+import type { EarlierAttempt, EarlyStopAccount } from './protocol.ts'
 import { dequeue } from './queue.ts'
 import {
   type Dispatched,
@@ -39,7 +39,7 @@ export function sessionFinished(turn: Turn, session: SessionId, attempt: number,
   const holding = findDispatched(turn.state, session)
   if (holding === null || holding.entry.attempt !== attempt) return
   turn.state = forget(turn.state, holding.entry.gateway, session)
-  if (summary.retryable && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding)
+  if (summary.retryable && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding, summary)
   const ranMs = turn.now.nowMs - holding.entry.dispatchedAtMs
   endSession(turn, holding.task, holding.sample, { session, attempt, gateway: holding.entry.gateway, summary, ranMs })
 }
@@ -48,11 +48,18 @@ export function mayAttemptAgain({ state }: Turn, { task, entry }: Holding): bool
   return task.stop === null && entry.attempt < state.limits.maxAttempts && state.admission === 'open'
 }
 
-/** The session waits for a gateway again, as its next attempt. */
-export function attemptAgain(turn: Turn, holding: Holding) {
-  const { session, attempt } = holding.entry
-  putBack(turn, holding, attempt + 1)
-  publishSession(turn, holding.task.task, session, attempt + 1, 'REGISTERED')
+/** The session waits for a gateway again, as its next attempt; why this one failed stays known. */
+export function attemptAgain(turn: Turn, { task, sample, entry }: Holding, { outcome, error }: Pick<SessionSummary, 'outcome' | 'error'>) {
+  const { session, attempt, gateway } = entry
+  const failed: EarlierAttempt = { attempt, gateway, outcome, error }
+  const earlier = new Map(task.earlier).set(session, [...(task.earlier.get(session) ?? []), failed])
+  putBack(turn, { task: { ...task, earlier }, sample, entry }, attempt + 1)
+  publishSession(turn, task.task, session, attempt + 1, 'REGISTERED')
+}
+
+/** How a session ends whose gateway took it along. */
+export function lostWith(gateway: GatewayId | null): Pick<SessionSummary, 'outcome' | 'error'> {
+  return { outcome: 'interrupted', error: `the gateway ${gateway} was lost while it held the session` }
 }
 
 /** Every session that has not ended is ended: those at a gateway by it, the others here. A second stop only changes the reason. */
@@ -128,15 +135,13 @@ export function endWithoutReport(turn: Turn, { task, sample, entry }: Holding, s
 function settlingEntry(turn: Turn, task: ActiveTask, entry: Unreported, silence: Silence): SessionEntry {
   const { session, attempt } = entry
   const gateway = entry.phase === 'dispatched' ? entry.gateway : null
-  const lost = silence === 'gateway lost'
   const { metadata, evaluator } = task.request
   const facts: ResultFacts = {
     session,
     task: task.task,
     attempt,
     node: gateway ?? '',
-    outcome: lost ? 'interrupted' : 'cancelled',
-    error: lost ? `the gateway ${gateway} was lost while it held the session` : `session cancelled: ${silence}`,
+    ...(silence === 'gateway lost' ? lostWith(gateway) : { outcome: 'cancelled', error: `session cancelled: ${silence}` }),
     timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
     taskMetadata: silence === EARLY_STOP ? { ...metadata, early_stop_cancelled: true, fully_masked: true } : metadata,
     agentResult: {},

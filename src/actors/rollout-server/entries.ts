@@ -9,7 +9,7 @@ import type { ResultFacts } from '../builder/protocol.ts'
 import type { CancelReason, GatewayCommand, GatewayLimits, SessionSpec } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
 import { emptyTable, type Table } from '../table.ts'
-import type { EarlyStopAccount, NodeEvent, RolloutServerCommand, SubmitReply } from './protocol.ts'
+import type { EarlierAttempt, EarlyStopAccount, NodeEvent, RolloutServerCommand, SubmitReply } from './protocol.ts'
 
 export type ServerLimits = {
   /** Attempts per session, the first included. */
@@ -71,6 +71,8 @@ type TaskBase = {
   /** Monotonic. */
   readonly admittedAtMs: number
   readonly sessions: readonly SessionEntry[]
+  /** Of the sessions that were attempted again. */
+  readonly earlier: ReadonlyMap<SessionId, readonly EarlierAttempt[]>
   /** Sample indexes of the pending sessions, in order. */
   readonly waiting: readonly number[]
   readonly totals: Totals

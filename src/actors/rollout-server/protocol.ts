@@ -1,11 +1,11 @@
 // Trainer-facing truth: tasks, the session index, dispatch order and early stop.
 import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
-import type { SessionStatus } from '../../contract/outcome.ts'
+import type { Outcome, SessionStatus } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskRequest, TaskStatus } from '../../contract/task.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
-import type { GatewayCommand, GatewayLimits } from '../gateway/protocol.ts'
+import type { GatewayCommand, GatewayLimits, SessionKind } from '../gateway/protocol.ts'
 
 export type SubmitReply =
   | { readonly type: 'submitted'; readonly task: TaskId }
@@ -15,11 +15,30 @@ export type SubmitReply =
   | { readonly type: 'overloaded'; readonly retryAfterSeconds: number }
   | { readonly type: 'not-recorded'; readonly detail: string }
 
+/** An attempt that failed for a reason that another one may not meet. */
+export type EarlierAttempt = {
+  readonly attempt: number
+  readonly gateway: GatewayId
+  readonly outcome: Outcome
+  readonly error: string | null
+}
+
+export type SubmitSessionReply =
+  /** Also when the same id comes again with the same body. */
+  | { readonly type: 'opened'; readonly view: SessionView }
+  | { readonly type: 'conflict'; readonly detail: string }
+  | { readonly type: 'gateway-unknown' }
+  | { readonly type: 'overloaded'; readonly retryAfterSeconds: number }
+  | { readonly type: 'not-recorded'; readonly detail: string }
+
 export type SessionView = {
+  readonly kind: SessionKind
   readonly session: SessionId
   readonly task: TaskId
   readonly gateway: GatewayId | null
   readonly attempt: number
+  /** In order; empty for a session that was never attempted again. */
+  readonly earlier: readonly EarlierAttempt[]
   readonly status: SessionStatus
   readonly createdAtMs: number
   /** Present once the session is terminal. */
@@ -86,6 +105,34 @@ export type RolloutServerCommand =
       readonly registerIfMissing: boolean
       readonly ask: Ask<TaskView | null>
     }
+  /**
+   * One session by itself: Polar's `POST /sessions`. It is a task of one whose results name `request.task_id`; several may name the same.
+   * `gateway` null: the least loaded. `resultUrl` is sent its SessionResult.
+   */
+  | {
+      readonly type: 'submit-session'
+      readonly kind: SessionKind
+      readonly gateway: GatewayId | null
+      readonly session: SessionId | null
+      readonly request: TaskRequest
+      readonly resultUrl: string | null
+      readonly ask: Ask<SubmitSessionReply>
+    }
+  /** Null: unknown. A session that has ended stays as it is. */
+  | { readonly type: 'cancel-session'; readonly session: SessionId; readonly ask: Ask<SessionView | null> }
+  /** Newest first; `active` leaves out what has ended. */
+  | {
+      readonly type: 'list-sessions'
+      readonly gateway: GatewayId | null
+      readonly task: TaskId | null
+      readonly status: SessionStatus | 'active' | null
+      readonly limit: number
+      readonly ask: Ask<readonly SessionView[]>
+    }
+  /** No session is sent to it any more; listed until its last one has ended. Null: unknown. */
+  | { readonly type: 'drain-gateway'; readonly gateway: GatewayId; readonly ask: Ask<GatewayView | null> }
+  /** Takes back a drain, also of one that is no longer listed. Null: not a gateway of this node. */
+  | { readonly type: 'enrol-gateway'; readonly gateway: GatewayId; readonly ask: Ask<GatewayView | null> }
   | { readonly type: 'read-task'; readonly task: TaskId; readonly ask: Ask<TaskView | null> }
   /** Newest first. */
   | {

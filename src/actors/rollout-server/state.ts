@@ -62,6 +62,14 @@ function handle(turn: Turn, message: ServerMessage) {
       return reply(turn, message.ask, gatewayViews(turn.state))
     case 'read-status':
       return reply(turn, message.ask, serverStatus(turn.state))
+    case 'submit-session':
+      return reply(turn, message.ask, { type: 'gateway-unknown' })
+    case 'cancel-session':
+    case 'drain-gateway':
+    case 'enrol-gateway':
+      return reply(turn, message.ask, null)
+    case 'list-sessions':
+      return reply(turn, message.ask, [])
     case 'gateway-started':
       return startGateway(turn, message)
     case 'gateway-lost':

@@ -122,10 +122,12 @@ export function serverStatus(state: ServerState): ServerStatus {
 
 function sessionView(entry: TaskEntry, session: SessionEntry): SessionView {
   return {
+    kind: 'agent',
     session: session.session,
     task: entry.task,
     gateway: session.phase === 'pending' ? null : session.gateway,
     attempt: session.attempt,
+    earlier: entry.earlier.get(session.session) ?? [],
     status: sessionStatus(session),
     createdAtMs: entry.createdAtMs,
     summary: session.phase === 'ended' ? session.summary : null,

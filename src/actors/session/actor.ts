@@ -201,6 +201,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
             summary: effect.summary,
             // The message takes its bytes with it; the original stays for another try.
             payload: effect.payload.slice(0),
+            completions: null,
             ask,
           }),
           budgets.teardownMs,

@@ -40,6 +40,8 @@ export type Pool = {
   join(replica: PoolReplica): Membership
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
+  /** Resolves as soon as any replica serves; never rejects, and without one when the signal says so. */
+  serves(signal: AbortSignal): Promise<void>
   /** Length of the prompt by the tokenizer of the session's replica while that serves, or else of any that does; null when it does not say. */
   countTokens(session: SessionId, countableFor: (model: string) => Countable): Promise<number | null>
   /** Forgets which replica holds the session's prefix cache. */
@@ -64,6 +66,8 @@ export function openPool(options: PoolOptions): Pool {
   const leaving = new Set<Member>()
   const pins = new Map<SessionId, Member>()
   let serving = 0
+  /** Calls that no replica serves. */
+  const stranded = new Set<() => void>()
   let nextTicket = 1
 
   function join(replica: PoolReplica): Membership {
@@ -102,7 +106,9 @@ export function openPool(options: PoolOptions): Pool {
     member.isServing = isServing
     serving += isServing ? 1 : -1
     if (isServing ? serving === 1 : serving === 0) options.onServing(isServing)
-    if (isServing) relieveOthers(member)
+    if (!isServing) return
+    relieveOthers(member)
+    for (const wake of [...stranded]) wake()
   }
 
   /** Its free places are offered to those who wait elsewhere, the longest lines first. */
@@ -205,6 +211,18 @@ export function openPool(options: PoolOptions): Pool {
         else if (acquired.reason !== 'removed') refusals.push(acquired)
       }
       return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : failureOf(refusals) }
+    },
+    serves(signal) {
+      if (serving > 0 || signal.aborted) return Promise.resolve()
+      return new Promise((resolve) => {
+        const wake = (): void => {
+          stranded.delete(wake)
+          signal.removeEventListener('abort', wake)
+          resolve()
+        }
+        stranded.add(wake)
+        signal.addEventListener('abort', wake, { once: true })
+      })
     },
     unpin,
     async countTokens(session, countableFor) {

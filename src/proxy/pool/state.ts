@@ -138,7 +138,8 @@ function canGrant(state: ReplicaState): boolean {
 function refusalOf(state: ReplicaState, waiter: Waiter): Acquired | null {
   const { health } = state
   if (state.isRemoved) return { type: 'refused', reason: 'removed', retryAfterMs: 0, detail: `replica ${state.id} is removed` }
-  if (health.phase === 'down') {
+  // A sleeping engine is not unhealthy: who comes meanwhile waits for it.
+  if (health.phase === 'down' && !state.isPaused) {
     const retryAfterMs = backoffMs(state.limits, health.failures)
     return { type: 'refused', reason: 'down', retryAfterMs, detail: `replica ${state.id} is down: ${health.detail}` }
   }

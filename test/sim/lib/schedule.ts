@@ -48,6 +48,7 @@ export function drawSchedule(seed: number): Schedule {
     maxRunWorkers: between(1, 3),
     maxPostrunWorkers: between(1, 3),
     maxGraderSandboxes: between(1, 2),
+    maxCaptures: 4,
   })
   const gateway = (index: number): GatewaySetup => ({
     gateway: gatewayId(`gateway-${index}`),
