@@ -102,6 +102,7 @@ export const taskRequestSchema = z
     message: 'must not exceed num_samples',
     path: ['early_stop_min_usable_sessions'],
   })
+  .meta({ id: 'TaskRequest', description: 'One prompt, to be rolled out `num_samples` times.' })
 
 export type PrepareAction = z.infer<typeof prepareActionSchema>
 export type RuntimeSpec = z.infer<typeof runtimeSpecSchema>

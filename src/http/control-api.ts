@@ -1,6 +1,7 @@
 // The control plane's HTTP server: who may ask, how errors look, and which routes there are.
+import swagger from '@fastify/swagger'
 import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify, LogController } from 'fastify'
-import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
+import type { AskGateway, GatewaySnapshot } from '../actors/gateway/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import type { GatewayId, ReplicaId } from '../contract/ids.ts'
 import type { GatewayChange, ReplicaSpec } from '../contract/replica.ts'
@@ -10,8 +11,10 @@ import type { Answer, Ask } from '../kernel/ask.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { refuse } from './errors.ts'
 import type { EventFeed } from './events.ts'
+import { OPENAPI } from './openapi.ts'
 import { nodeRoutes } from './routes/nodes.ts'
 import { replicaRoutes } from './routes/replicas.ts'
+import { serviceRoutes } from './routes/service.ts'
 import { sessionRoutes } from './routes/sessions.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import type { ReadResult } from './task-result.ts'
@@ -29,6 +32,7 @@ export type ControlApiOptions = {
   readonly rolloutServer: Address<RolloutServerCommand>
   /** Null when that gateway does not answer. */
   readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
+  readonly askGateway: AskGateway
   readonly replicas: ReplicaControl
   readonly readResult: ReadResult
   /** Unknown harness, evaluator, builder or backend, and what those find wrong with their part. */
@@ -114,9 +118,14 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
         return refuse(reply, 'internal')
     }
   })
-  taskRoutes(app, context)
-  nodeRoutes(app, context)
-  replicaRoutes(app, context)
-  sessionRoutes(app, context)
+  app.register(swagger, OPENAPI)
+  // Behind the plugin, which documents the routes that come after it.
+  app.register(async (routes) => {
+    taskRoutes(routes, context)
+    nodeRoutes(routes, context)
+    replicaRoutes(routes, context)
+    sessionRoutes(routes, context)
+    serviceRoutes(routes)
+  })
   return app
 }

@@ -1,6 +1,5 @@
 // Every error of the control API: its stable code, its status and what it says when the route has nothing better to say.
 import type { FastifyReply } from 'fastify'
-import { z } from 'zod'
 
 export const ERRORS = {
   'bad-request': { status: 400, detail: 'the request is malformed' },
@@ -22,11 +21,6 @@ export const ERRORS = {
 } as const
 
 export type ErrorCode = keyof typeof ERRORS
-
-/** The body of every error. */
-export const errorBody = z.object({
-  detail: z.union([z.string(), z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: z.string() }))]),
-})
 
 /** One problem of a request, in the shape of Pydantic's. */
 export type FieldProblem = { readonly loc: readonly (string | number)[]; readonly msg: string; readonly type: string }

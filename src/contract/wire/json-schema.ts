@@ -1,0 +1,45 @@
+// A zod schema as JSON Schema, with every schema that has an id kept as a reference to it.
+import { z } from 'zod'
+
+export type JsonSchema = { readonly [key: string]: unknown }
+
+/**
+ * Draft 2020-12, which is OpenAPI 3.1's as well. As a sender may write it: defaults may be left out, further keys may stand beside the
+ * named ones; so a schema says the same of a body that is taken and of one that is given. `place` makes a reference of an id.
+ */
+export function jsonSchema(schema: z.ZodType, place: (id: string) => string): JsonSchema {
+  const { $schema: _, $defs: __, ...rest } = rendered(schema)
+  return placed(rest, place)
+}
+
+/** What stands behind the id of such a schema, and not only the reference to it. */
+export function namedJsonSchema(id: string, schema: z.ZodType, place: (id: string) => string): JsonSchema {
+  const definition = rendered(schema).$defs?.[id]
+  if (definition === undefined) throw new Error(`the schema of ${id} does not bear that id`)
+  return placed(definition, place)
+}
+
+const LOCAL = '#/$defs/'
+
+function rendered(schema: z.ZodType): JsonSchema & { readonly $defs?: Readonly<Record<string, JsonSchema>> } {
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as ReturnType<typeof rendered> // zod's own type has no index
+}
+
+function placed(schema: JsonSchema, place: (id: string) => string): JsonSchema {
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, key === '$ref' ? moved(value, place) : inside(value, place)]),
+  )
+}
+
+function inside(value: unknown, place: (id: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((item) => inside(item, place))
+  return isJsonSchema(value) ? placed(value, place) : value
+}
+
+function moved(reference: unknown, place: (id: string) => string): unknown {
+  return typeof reference === 'string' && reference.startsWith(LOCAL) ? place(reference.slice(LOCAL.length)) : inside(reference, place)
+}
+
+export function isJsonSchema(value: unknown): value is JsonSchema {
+  return value !== null && typeof value === 'object' && !Array.isArray(value)
+}
