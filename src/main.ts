@@ -145,6 +145,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       kernel: node.kernel,
       rolloutServer: node.rolloutServer,
       readGateway: node.readGateway,
+      askGateway: node.askGateway,
       replicas: node.replicas,
       readResult: node.readResult,
       checkTask,

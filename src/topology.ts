@@ -1,5 +1,5 @@
 // Which actor lives on which thread: control on the main thread, one thread per gateway, one for the ledger; or all on one.
-import type { GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
+import type { AskGateway, GatewayCommand, GatewaySnapshot } from './actors/gateway/protocol.ts'
 import type { LedgerCommand } from './actors/ledger/protocol.ts'
 import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
 import type { GatewayId } from './contract/ids.ts'
@@ -46,6 +46,8 @@ export type PolarNode = ControlActors & {
   /** The model port of each gateway, as bound. */
   readonly modelPorts: ReadonlyMap<GatewayId, number>
   readGateway(gateway: GatewayId): Promise<GatewaySnapshot | null>
+  /** `stopped` while the gateway's thread is gone. */
+  readonly askGateway: AskGateway
   /** The inference servers of each gateway, changed while the node runs. */
   readonly replicas: ReplicaSets
   /** Resolves with the reason when the node can no longer do its work: an actor that all need has ended, or no gateway is left. */
@@ -121,6 +123,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const control = openControlActors(kernel, setup.control, ledgerAddress, outside)
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger: ledgerAddress }
   const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => addresses.get(gateway))
+  const askGateway = openAskGateway(kernel, (gateway) => addresses.get(gateway))
 
   for (const gatewaySetup of setup.gateways) {
     const id = gatewaySetup.gateway
@@ -182,7 +185,8 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     ledger: ledgerAddress,
     modelPorts,
     failed: end.failed,
-    readGateway: (gateway) => readGateway(kernel, addresses.get(gateway)),
+    readGateway: (gateway) => readGateway(askGateway, gateway),
+    askGateway,
     replicas,
     drain: (begun) => drain.run(begun),
     close() {
@@ -233,6 +237,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger }
   const threads = new Map<GatewayId, GatewayThread>()
   const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => threads.get(gateway)?.address)
+  const askGateway = openAskGateway(kernel, (gateway) => threads.get(gateway)?.address)
   const kernels: Kernel[] = [kernel, ledgerKernel]
   let closing: Promise<void> | null = null
   /** Ends a gateway as if its thread had died: nothing that was under way arrives. */
@@ -288,7 +293,8 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     gateways: threads,
     ledger,
     modelPorts: new Map([...threads].map(([id, thread]) => [id, thread.modelPort])),
-    readGateway: (gateway) => readGateway(kernel, threads.get(gateway)?.address),
+    readGateway: (gateway) => readGateway(askGateway, gateway),
+    askGateway,
     replicas,
     drain: (begun) => drain.run(begun),
     close() {
@@ -340,9 +346,15 @@ async function abandonSandboxes(kernel: Kernel, control: ControlActors, { log }:
   await stopSandboxes(kernel, control.sandboxes).catch((error: unknown) => log('sandboxes-left', { error: String(error) }))
 }
 
-async function readGateway(kernel: Kernel, address: Address<GatewayCommand> | undefined): Promise<GatewaySnapshot | null> {
-  if (address === undefined) return null
-  const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), READ_DEADLINE_MS)
+function openAskGateway(kernel: Kernel, addressOf: (gateway: GatewayId) => Address<GatewayCommand> | undefined): AskGateway {
+  return async (gateway, make, deadlineMs = READ_DEADLINE_MS) => {
+    const address = addressOf(gateway)
+    return address === undefined ? { ok: false, error: 'stopped' } : kernel.ask(address, make, deadlineMs)
+  }
+}
+
+async function readGateway(askGateway: AskGateway, gateway: GatewayId): Promise<GatewaySnapshot | null> {
+  const answer = await askGateway<GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }))
   return answer.ok ? answer.value : null
 }
 

@@ -136,6 +136,8 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
       return answer.ok && id === GATEWAY ? answer.value : null
     },
+    askGateway: (id, make, deadlineMs = 1_000) =>
+      id === GATEWAY ? kernel.ask(gateway, make, deadlineMs) : Promise.resolve({ ok: false, error: 'stopped' }),
     replicas: { add: async () => null, remove: async () => [] },
     readResult,
     checkTask: (request) =>

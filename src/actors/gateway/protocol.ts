@@ -3,7 +3,7 @@ import type { GatewayId, ReplicaId, SessionId, TaskId } from '../../contract/ids
 import type { SessionStatus } from '../../contract/outcome.ts'
 import type { ReplicaChange } from '../../contract/replica.ts'
 import type { TaskRequest } from '../../contract/task.ts'
-import type { Ask } from '../../kernel/ask.ts'
+import type { Answer, Ask } from '../../kernel/ask.ts'
 import type { ReplicaConfig, ReplicaView } from '../../proxy/boundary.ts'
 
 /** `agent`: run by this node in a sandbox; `capture`: started elsewhere, it calls the model by the URL and key that it was given. */
@@ -125,3 +125,6 @@ export type GatewayCommand =
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */
   | { readonly type: 'drain'; readonly ask: Ask<void> }
+
+/** Asks one gateway's actor: `stopped` while its thread is gone. Without a deadline of its own a question has a few seconds. */
+export type AskGateway = <R>(gateway: GatewayId, make: (ask: Ask<R>) => GatewayCommand, deadlineMs?: number) => Promise<Answer<R>>
