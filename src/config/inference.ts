@@ -26,15 +26,25 @@ export type EmbeddedConfig = {
 type FileNode = NonNullable<ConfigFile['gateway']['nodes']>[number]
 
 const DEFAULT_SEQUENCES = 8
+const POLAR_BASE_URL = 'http://127.0.0.1:8000'
 /** Where an operator says what to sample from. */
 export const WAYS_TO_NAME_SERVERS = 'gateway.nodes[].inference.base_url, polar_node.replicas or --engine-url'
 
 /** The servers that the file or the command line names for this gateway; empty when neither names any. */
 export function namedReplicas(node: FileNode, id: string, own: ConfigFile['polar_node'], overrides: Overrides): readonly ReplicaSpec[] {
   const engine = node.inference.engine ?? overrides.engine ?? 'sglang'
-  const url = node.inference.base_url ?? overrides.engineUrl
+  const url = node.inference.base_url ?? overrides.engineUrl ?? (speaksOfServer(node, own) ? POLAR_BASE_URL : undefined)
   const listed = own.replicas?.[id] ?? (url === undefined ? [] : [defaultReplica(`${id}-replica-0`, url)])
   return listed.map((replica) => replicaSpec(replica, engine))
+}
+
+/** Who says what a server is or serves, and not where, means Polar's default address; unless the embedded engine is asked for. */
+function speaksOfServer({ inference, model_served: model }: FileNode, { embedded }: ConfigFile['polar_node']): boolean {
+  return !isAskedFor(embedded) && (inference.engine !== undefined || model !== '')
+}
+
+function isAskedFor(embedded: ConfigFile['polar_node']['embedded']): embedded is Exclude<typeof embedded, false | null | undefined> {
+  return embedded != null && embedded !== false
 }
 
 /** Null when no gateway is left to it. Where some name servers and others do not, it serves the others only if the file asks for it. */
@@ -44,10 +54,10 @@ export function embeddedConfig(
   absolute: (path: string) => string,
 ): EmbeddedConfig | null {
   const nameless = nodes.filter(({ replicas }) => replicas.length === 0)
-  const isAskedFor = written != null && written !== false
-  const isOffered = isAskedFor || (written !== false && nameless.length === nodes.length)
+  const isAsked = isAskedFor(written)
+  const isOffered = isAsked || (written !== false && nameless.length === nodes.length)
   if (!isOffered || nameless.length === 0) return null
-  const keys = isAskedFor ? written : null
+  const keys = isAsked ? written : null
   return {
     modelPath: keys?.model === undefined ? null : absolute(keys.model),
     servedAs: keys?.served_as ?? null,
@@ -55,7 +65,7 @@ export function embeddedConfig(
     threads: keys?.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),
     maxModelLen: keys?.max_model_len ?? null,
     gateways: nameless.map(({ id }) => id),
-    isAskedFor,
+    isAskedFor: isAsked,
   }
 }
 
@@ -90,8 +100,19 @@ export function inferenceProblems(place: Place, parsed: ConfigFile, { nodes, emb
   })
 }
 
-/** What is written and has no effect. */
-export function inferenceNotes(written: ConfigFile['polar_node']['embedded'], embedded: EmbeddedConfig | null): readonly string[] {
-  const isIdle = written != null && written !== false && embedded === null
-  return isIdle ? ['polar_node.embedded has no effect here: every gateway has inference servers of its own'] : []
+/** What is written and has no effect, and what is not written and has one. */
+export function inferenceNotes(
+  { gateway, polar_node: own }: ConfigFile,
+  nodes: readonly NodeConfig[],
+  embedded: EmbeddedConfig | null,
+  overrides: Overrides,
+): readonly string[] {
+  const isIdle = isAskedFor(own.embedded) && embedded === null
+  const assumed = (gateway.nodes ?? []).flatMap((node, i) => {
+    const isSaid = own.replicas?.[nodes[i]?.id ?? ''] !== undefined || (node.inference.base_url ?? overrides.engineUrl) !== undefined
+    return !isSaid && speaksOfServer(node, own)
+      ? [`gateway.nodes[${i}].inference.base_url is not written: ${POLAR_BASE_URL}, as in Polar`]
+      : []
+  })
+  return [...(isIdle ? ['polar_node.embedded has no effect here: every gateway has inference servers of its own'] : []), ...assumed]
 }

@@ -7,8 +7,9 @@ import type { ModelRule } from '../contract/model-profile.ts'
 import { type ReplicaSpec, replicaSpec } from '../contract/replica.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
 import { type EmbeddedConfig, embeddedConfig, inferenceNotes, namedReplicas } from './inference.ts'
+import { idleKeyNotes } from './polar-keys.ts'
 import { type ConfigProblem, type Path, type Place, problemAt } from './problems.ts'
-import { type ConfigFile, DEFAULT_NODE, INERT_KEYS } from './schema.ts'
+import { type ConfigFile, DEFAULT_NODE } from './schema.ts'
 
 export type NodeConfig = {
   readonly id: GatewayId
@@ -147,7 +148,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       beatMs: own.stream.beat_seconds * 1_000,
       lingerMs: own.stream.linger_seconds * 1_000,
     },
-    notes: [...notesOf(parsed), ...inferenceNotes(own.embedded, embedded)],
+    notes: [...idleKeyNotes(parsed), ...inferenceNotes(parsed, nodes, embedded, overrides)],
   }
 }
 
@@ -205,15 +206,4 @@ function nodesOf({ gateway, polar_node: own }: ConfigFile, overrides: Overrides)
       replicas: namedReplicas(node, id, own, overrides),
     }
   })
-}
-
-function notesOf(parsed: ConfigFile): readonly string[] {
-  return INERT_KEYS.filter((key) => isWritten(parsed, key.split('.'))).map((key) => `${key.replace('.*', '[]')} has no effect here`)
-}
-
-function isWritten(value: unknown, [part, ...rest]: readonly string[]): boolean {
-  if (part === undefined) return value !== undefined
-  if (value === null || typeof value !== 'object') return false
-  if (part === '*') return Object.values(value).some((member) => isWritten(member, rest))
-  return isWritten(Reflect.get(value, part), rest)
 }

@@ -4,6 +4,7 @@ import { httpUrl } from '../contract/http-url.ts'
 import { modelPatternSchema, modelProfileSchema } from '../contract/model-profile.ts'
 import { engineSchema, engineUrlSchema, idSchema, listedReplicaSchema, MAX_REPLICAS } from '../contract/replica.ts'
 import { runtimeSpecSchema } from '../contract/task.ts'
+import { idleGatewayKeys, idleInferenceKeys, idleNodeKeys, idleRolloutKeys } from './polar-keys.ts'
 
 /** A section may be left out, or written with nothing under it; its defaults hold either way. */
 function section<T extends z.core.$ZodLooseShape>(shape: T) {
@@ -18,21 +19,20 @@ const host = z.string().min(1)
 const port = z.int().min(0).max(65_535)
 const seconds = z.number().min(0).max(604_800)
 const count = z.int().min(1).max(1_000_000)
-/** Accepted because Polar knows it; nothing here depends on it. */
-const inert = z.unknown()
 
 const node = z.strictObject({
   id: idSchema.optional(),
   host: host.optional(),
   port: port.optional(),
-  public_url: httpUrl.optional(),
+  /** Where agents that run elsewhere reach the model port. */
+  public_url: httpUrl.nullish(),
   model_served: z.string().default(''),
-  inference: section({ engine: engineSchema.optional(), base_url: engineUrlSchema.optional(), scheduler: inert.optional() }),
+  inference: section({ engine: engineSchema.optional(), base_url: engineUrlSchema.optional(), ...idleInferenceKeys }),
   max_init_workers: count.default(4),
   max_run_workers: count.default(2),
   max_postrun_workers: count.default(4),
   default_runtime: runtimeSpecSchema.nullish(),
-  model_pool: inert.optional(),
+  ...idleNodeKeys,
 })
 
 /** The engine that comes with the package, for gateways that name no server. */
@@ -49,20 +49,11 @@ export const fileSchema = z.strictObject({
   rollout: section({
     host: host.optional(),
     port: port.optional(),
-    public_url: httpUrl.optional(),
-    save_dir: inert.optional(),
-    dispatch_poll_interval_seconds: inert.optional(),
-    callback_grace_seconds: inert.optional(),
-    http_max_connections: inert.optional(),
-    http_max_keepalive_connections: inert.optional(),
-    cleanup_max_concurrency: inert.optional(),
-    cleanup_max_attempts: inert.optional(),
-    cleanup_retry_backoff_seconds: inert.optional(),
+    public_url: httpUrl.nullish(),
+    ...idleRolloutKeys,
   }),
   gateway: section({
-    heartbeat_interval_seconds: inert.optional(),
-    rollout_server_url: inert.optional(),
-    completion_persistence: inert.optional(),
+    ...idleGatewayKeys,
     nodes: z.array(node).min(1).max(64).optional(),
   }),
   polar_node: section({
@@ -129,14 +120,3 @@ export function defaultReplica(replicaId: string, replicaUrl: string) {
 }
 
 export type ConfigFile = z.output<typeof fileSchema>
-
-/** Keys with no effect, as paths; `*` stands for any element. */
-export const INERT_KEYS: readonly string[] = [
-  ...['save_dir', 'dispatch_poll_interval_seconds', 'callback_grace_seconds', 'http_max_connections', 'http_max_keepalive_connections'].map(
-    (key) => `rollout.${key}`,
-  ),
-  ...['cleanup_max_concurrency', 'cleanup_max_attempts', 'cleanup_retry_backoff_seconds'].map((key) => `rollout.${key}`),
-  ...['heartbeat_interval_seconds', 'rollout_server_url', 'completion_persistence'].map((key) => `gateway.${key}`),
-  'gateway.nodes.*.model_pool',
-  'gateway.nodes.*.inference.scheduler',
-]

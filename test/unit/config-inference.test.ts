@@ -45,6 +45,22 @@ describe('the embedded engine', () => {
     expect(sources(text, overrides)).toEqual({ urls, embedded: null })
   })
 
+  it.each([
+    ['what it is', 'inference: { engine: vllm }', 'vllm'],
+    ['what it serves', 'model_served: qwen', 'sglang'],
+  ])('leaves Polar’s default address to who says of a server only %s, with a note', (_, line, engine) => {
+    const text = `gateway: { nodes: [{ ${line} }] }`
+    expect(parse(text)).toMatchObject({
+      config: {
+        nodes: [{ replicas: [{ url: 'http://127.0.0.1:8000', engine }] }],
+        embedded: null,
+        notes: ['gateway.nodes[0].inference.base_url is not written: http://127.0.0.1:8000, as in Polar'],
+      },
+    })
+    const given = parse(text, { engineUrl: 'http://c' })
+    expect(given).toMatchObject({ config: { nodes: [{ replicas: [{ url: 'http://c' }] }], notes: [] } })
+  })
+
   it('is noted when it is asked for in vain', () => {
     const result = parse(`gateway: { nodes: [{ ${NAMED} }] }\npolar_node: { embedded: {} }`)
     expect(result).toMatchObject({
@@ -112,11 +128,11 @@ describe('a node that would serve from nothing, or not from what was meant, is t
       { line: 4, column: 7, key: 'gateway.nodes[1]', message: expect.stringContaining('names no inference server') },
     ],
     [
-      'gateway:\n  nodes:\n    - inference: { engine: vllm }\n',
+      'gateway:\n  nodes:\n    - inference: { engine: vllm }\npolar_node: { embedded: {} }\n',
       { line: 3, column: 20, key: 'gateway.nodes[0].inference.engine', message: `is said of no server; name it with ${WAYS}` },
     ],
     [
-      'gateway:\n  nodes:\n    - model_served: qwen\n',
+      'gateway:\n  nodes:\n    - model_served: qwen\npolar_node: { embedded: {} }\n',
       {
         line: 3,
         column: 7,

@@ -109,10 +109,9 @@ polar_node:
       budgets: { evaluateMs: 7_500, initMs: 600_000 },
     })
     expect(config.notes).toEqual([
-      'rollout.save_dir has no effect here',
-      'rollout.callback_grace_seconds has no effect here',
-      'gateway.heartbeat_interval_seconds has no effect here',
-      'gateway.nodes[].model_pool has no effect here',
+      'rollout.save_dir has no effect here: results are kept by the node and read from GET /rollout/task/<id>',
+      'rollout.callback_grace_seconds has no effect here: rollout server and gateways are one process',
+      'gateway.heartbeat_interval_seconds has no effect here: rollout server and gateways are one process',
     ])
   })
 
