@@ -7,6 +7,7 @@ import type { TaskStatus } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { emptyTable, insert, lookUp, remove, type Table } from '../table.ts'
+import { dropCompletions, fitCompletions, type KeptCompletions, keepCompletions, NO_COMPLETIONS, readCompletions } from './completions.ts'
 import type { DeliveryState, FeedPage, LedgerCommand, Recorded, SettledResult, StoredResult } from './protocol.ts'
 
 export type LedgerLimits = {
@@ -47,6 +48,8 @@ export type LedgerState = {
   readonly owners: Table<SessionId, TaskId>
   readonly results: Table<SessionId, ResultRow>
   readonly calls: Table<SessionId, CallLog>
+  /** Not part of `bytes`: they have what is left of the limit. */
+  readonly completions: KeptCompletions
   /** Tasks that may be evicted, oldest first. */
   readonly settled: readonly TaskId[]
   /** Sessions with a call log that nobody is about to need: their result is recorded, or their task is not. Oldest first. */
@@ -69,6 +72,7 @@ export function emptyLedger(limits: LedgerLimits): LedgerState {
     owners: emptyTable(),
     results: emptyTable(),
     calls: emptyTable(),
+    completions: NO_COMPLETIONS,
     settled: [],
     finishedLogs: [],
     bytes: 0,
@@ -92,7 +96,7 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
     case 'read-result':
       return answer<StoredResult>(command.ask, [state, readResult(state, command.session)])
     case 'read-completions':
-      return answer<ArrayBuffer | null>(command.ask, [state, null])
+      return answer<ArrayBuffer | null>(command.ask, [state, readCompletions(state.completions, command.session)])
     case 'read-feed':
       return answer<FeedPage>(command.ask, [state, { entries: [], first: 1, last: 0 }])
     case 'read-calls':
@@ -105,7 +109,8 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
 type Outcome<R> = readonly [LedgerState, R]
 
 function answer<R>(ask: Ask<R>, [state, value]: Outcome<R>): readonly [LedgerState, readonly LedgerEffect[]] {
-  return [state, [{ type: 'reply', ask, value }]]
+  const completions = fitCompletions(state.completions, state.limits.maxBytes - state.bytes)
+  return [{ ...state, completions }, [{ type: 'reply', ask, value }]]
 }
 
 function refused(
@@ -184,7 +189,9 @@ function recordResult(state: LedgerState, command: ResultCommand): Outcome<Recor
   const results = insert(roomy.results, session, { task, attempt, summary, payload })
   const finishedLogs =
     known === undefined && lookUp(roomy.calls, session) !== undefined ? [...roomy.finishedLogs, session] : roomy.finishedLogs
-  return [trimLogs({ ...roomy, results, bytes, finishedLogs }), RECORDED]
+  const given = command.type === 'record-result' ? command.completions : null
+  const completions = keepCompletions(roomy.completions, session, given)
+  return [trimLogs({ ...roomy, results, bytes, completions, finishedLogs }), RECORDED]
 }
 
 function settleResult(state: LedgerState, command: ResultCommand): Outcome<SettledResult> {
@@ -254,8 +261,9 @@ function evict(state: LedgerState, needed: number): LedgerState {
 
 function dropTask(state: LedgerState, task: TaskId): LedgerState {
   const sessions = lookUp(state.tasks, task)?.sessions ?? []
-  let { owners, results, calls, bytes } = state
+  let { owners, results, calls, completions, bytes } = state
   for (const session of sessions) {
+    completions = dropCompletions(completions, session)
     owners = remove(owners, session)
     bytes -= lookUp(results, session)?.payload.byteLength ?? 0
     bytes -= logBytes(lookUp(calls, session))
@@ -269,6 +277,7 @@ function dropTask(state: LedgerState, task: TaskId): LedgerState {
     owners,
     results,
     calls,
+    completions,
     bytes,
     settled: state.settled.filter((other) => other !== task),
     finishedLogs: state.finishedLogs.filter((session) => !dropped.has(session)),
