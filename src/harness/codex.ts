@@ -105,16 +105,18 @@ function checkCommand(program: string): string {
 
 const CATALOG = 'model-catalog.json'
 
-/** Gives the task's model the entry of another: Codex's catalogue on stdin, one of that model alone on stdout. */
+/**
+ * Gives the task's model the entry of another: Codex's catalogue on stdin, one of that model alone on stdout. Read as a stream:
+ * `readFileSync(0, 'utf8')` of Node 24.22 now and then ends the process with "double free or corruption" on a busy machine.
+ */
 const COPY_ENTRY = `
-const { models } = JSON.parse(require('node:fs').readFileSync(0, 'utf8'))
-const { POLAR_CATALOG_ENTRY: wanted, POLAR_CATALOG_MODEL: slug } = process.env
-const entry = models.find((model) => model.slug === wanted)
-if (entry === undefined) {
+require('node:stream/consumers').json(process.stdin).then(({ models }) => {
+  const { POLAR_CATALOG_ENTRY: wanted, POLAR_CATALOG_MODEL: slug } = process.env
+  const entry = models.find((model) => model.slug === wanted)
+  if (entry !== undefined) return process.stdout.write(JSON.stringify({ models: [{ ...entry, slug }] }))
   process.stderr.write('agent.settings.model_catalog: Codex knows no model ' + wanted + '; it knows: ' + models.map((model) => model.slug).join(', '))
-  process.exit(1)
-}
-process.stdout.write(JSON.stringify({ models: [{ ...entry, slug }] }))
+  process.exitCode = 1
+})
 `
 
 function modelNameOf(context: HarnessContext): string {

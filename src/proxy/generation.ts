@@ -38,8 +38,12 @@ export async function generate(
     aborts: 0,
     outage: null,
   }
+  let pauses = pool.pauses()
   for (;;) {
     const acquired = await pool.acquire(session, tier, lessons.avoid, signal)
+    // An outage that a pause lay in is to be waited out anew: servers sleep in a pause, and wake after it.
+    if (pool.pauses() !== pauses) lessons.outage = null
+    pauses = pool.pauses()
     if (!acquired.ok) {
       const isOutage = acquired.failure.code === 'engine-unreachable'
       const leftMs = isOutage ? outageOf(kernel, settings, lessons).endsMs - kernel.clock.nowMs() : 0
@@ -134,6 +138,7 @@ function usedAs(outcome: EngineOutcome | null): Parameters<Lease['release']> {
 
 /** Waits, but not for a call that nobody wants any more. */
 function pause(kernel: Kernel, delayMs: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {
     const timer = kernel.scheduler.after(delayMs, done)
     signal.addEventListener('abort', done, { once: true })

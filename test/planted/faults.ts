@@ -10,6 +10,7 @@ import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
+import { OUTAGE_FAULTS } from './faults/outage.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { REPLICA_FAULTS } from './faults/replicas.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
@@ -26,6 +27,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...TOKEN_FAULTS,
   ...REAL_TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...OUTAGE_FAULTS,
   ...ENGINE_FAULTS,
   ...EMBEDDED_FAULTS,
   ...ENGINE_PROCESS_FAULTS,

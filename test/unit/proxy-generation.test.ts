@@ -45,9 +45,12 @@ describe('a send that is repeated', () => {
       if (chats() - before > sends.length) sends.push(waitedMs)
       await replicas.world.advance(1)
     }
-    const { repeatDelayMs } = DEFAULT_SETTINGS
+    const { repeatDelayMs, outageMs } = DEFAULT_SETTINGS
+    // Then it is down, and only its probe is sent until it serves.
     expect(sends).toEqual([0, repeatDelayMs, 3 * repeatDelayMs])
+    await replicas.world.advance(outageMs)
     expect(await generated).toMatchObject({ ok: false, failure: { code: 'engine-unreachable' } })
+    expect(chats() - before).toBeLessThan(3 + outageMs / DEFAULT_SETTINGS.repeatDelayMs)
   })
 
   it('is not waited for by a call that nobody wants any more', async () => {

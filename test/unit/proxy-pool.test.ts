@@ -146,22 +146,76 @@ describe('one endpoint', () => {
     expect(sinks.map((sink) => sink.status())).toEqual([200, null, null])
   })
 
-  it('that is down is told as 503 with a time, at once', async () => {
-    const proxy = openProxy({ dead: new Set([0]) })
+  it('that is down is waited for as long as an outage may last, then told as 503 with a time', async () => {
+    const proxy = openProxy({ dead: new Set([0]), settings: { outageMs: 20_000 } })
     await proxy.settle()
     const sink = await proxy.chat(proxy.openDoor())
-    expect([sink.status(), sink.headers()['retry-after']]).toEqual([503, '1'])
+    await proxy.world.advance(19_000)
+    expect(sink.status()).toBeNull()
+    await proxy.world.advance(2_000)
+    expect([sink.status(), sink.headers()['retry-after']]).toEqual([503, expect.stringMatching(/^[1-9]/)])
+    expect(proxy.generations).toHaveLength(0)
   })
 
-  it('that breaks is tried again in a bounded number of sends', async () => {
+  it('that comes back within its outage answers as if it had not been away', async () => {
+    const dead = new Set([0])
+    const proxy = openProxy({ dead, settings: { outageMs: 60_000 } })
+    await proxy.settle()
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door)
+    await proxy.world.advance(20_000)
+    dead.clear()
+    await proxy.world.advance(30_000)
+    expect(proxy.generations).toHaveLength(1)
+    proxy.generations[0]?.answer()
+    await proxy.settle()
+    expect(sink.status()).toBe(200)
+    expect((await door.seal()).calls).toMatchObject([{ status: 'ok' }])
+  })
+
+  it('that is down for an agent that leaves keeps nothing of its call', async () => {
+    const proxy = openProxy({ dead: new Set([0]) })
+    await proxy.settle()
+    const door = proxy.openDoor()
+    await proxy.chat(door)
+    expect((await door.seal()).calls).toMatchObject([{ status: 'cancelled' }])
+  })
+
+  it('that breaks what it was sent is tried again in a bounded number of sends: it may be the call that it dies of', async () => {
     const proxy = openProxy({ settings: { replica: { ...SMALL, downAfter: 9 } } })
     const sink = await proxy.chat(proxy.openDoor())
     for (const index of [0, 1, 2]) {
-      proxy.generations[index]?.fail('refused')
+      proxy.generations[index]?.fail('reset')
       await proxy.world.advance(2_000)
     }
     expect(proxy.generations).toHaveLength(3)
     expect(sink.status()).toBe(503)
+  })
+
+  it('that takes nothing at the moment is asked again, later each time, and the outage is one finding', async () => {
+    const proxy = openProxy({ settings: { replica: { ...SMALL, downAfter: 99 }, outageMs: 60_000 } })
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door)
+    for (let index = 0; index < 6; index += 1) {
+      proxy.generations[index]?.fail('refused')
+      await proxy.world.advance(2_000)
+    }
+    proxy.generations[6]?.answer()
+    await proxy.settle()
+    expect(sink.status()).toBe(200)
+    expect((await door.seal()).calls).toMatchObject([{ status: 'ok', diagnostics: [{ code: 'replica-unreachable' }] }])
+  })
+
+  it('that loads its model is waited for like one that is down', async () => {
+    const proxy = openProxy({ settings: { outageMs: 60_000 } })
+    const sink = await proxy.chat(proxy.openDoor())
+    for (let index = 0; index < 2; index += 1) {
+      proxy.generations[index]?.respond(503, { error: { message: 'Loading model', type: 'unavailable_error', code: 503 } })
+      await proxy.world.advance(2_000)
+    }
+    proxy.generations[2]?.answer()
+    await proxy.settle()
+    expect(sink.status()).toBe(200)
   })
 
   it('gives its place back when the caller in line leaves for good', async () => {
