@@ -71,7 +71,10 @@ const fits = (entry: { readonly router: boolean; readonly data_parallel_ranks?: 
 export const listedReplicaSchema = z.strictObject({ id: idSchema, engine: engineSchema.optional(), ...shape }).refine(fits, ROUTER_RANKS)
 
 /** Without an id, its host and port become one. */
-export const addedReplicaSchema = z.strictObject({ id: idSchema.optional(), engine: engineSchema, ...shape }).refine(fits, ROUTER_RANKS)
+export const addedReplicaSchema = z
+  .strictObject({ id: idSchema.optional(), engine: engineSchema, ...shape })
+  .refine(fits, ROUTER_RANKS)
+  .meta({ id: 'ReplicaRequest' })
 
 export function replicaSpec(
   entry: z.output<typeof listedReplicaSchema> | z.output<typeof addedReplicaSchema>,

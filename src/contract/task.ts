@@ -35,21 +35,23 @@ const prepareActionSchema = z.discriminatedUnion('type', [
   }),
 ])
 
-export const runtimeSpecSchema = z.object({
-  backend: z.string().min(1),
-  image: z.string().optional(),
-  prepare: z.array(prepareActionSchema).max(64).default([]),
-  eval_prepare: z.array(prepareActionSchema).max(64).optional(),
-  env: textMap.default({}),
-  network: z.string().optional(),
-  workdir: z.string().optional(),
-  cpus: z.number().positive().optional(),
-  memory_mb: z.number().positive().optional(),
-  gpus: z.unknown().optional(),
-  storage_mb: z.number().optional(),
-  allow_internet: z.boolean().optional(),
-  kwargs: jsonObject.default({}),
-})
+export const runtimeSpecSchema = z
+  .object({
+    backend: z.string().min(1),
+    image: z.string().optional(),
+    prepare: z.array(prepareActionSchema).max(64).default([]),
+    eval_prepare: z.array(prepareActionSchema).max(64).optional(),
+    env: textMap.default({}),
+    network: z.string().optional(),
+    workdir: z.string().optional(),
+    cpus: z.number().positive().optional(),
+    memory_mb: z.number().positive().optional(),
+    gpus: z.unknown().optional(),
+    storage_mb: z.number().optional(),
+    allow_internet: z.boolean().optional(),
+    kwargs: jsonObject.default({}),
+  })
+  .meta({ id: 'RuntimeSpec' })
 
 export const agentSpecSchema = z
   .object({
@@ -66,15 +68,34 @@ export const agentSpecSchema = z
     message: 'exactly one of harness and import_path must be set',
     path: ['harness'],
   })
+  .meta({ id: 'AgentSpec', description: 'The agent CLI: exactly one of `harness` and `import_path`.' })
 
-const strategySpecSchema = z.object({ strategy: z.string().min(1), config: jsonObject.default({}) })
+export const strategySpecSchema = z.object({ strategy: z.string().min(1), config: jsonObject.default({}) }).meta({ id: 'StrategySpec' })
 
-const evaluatorSpecSchema = z.object({
-  strategy: z.string().min(1),
-  config: jsonObject.default({}),
-  env: textMap.default({}),
-  refresh_runtime: z.boolean().default(false),
-})
+export const evaluatorSpecSchema = z
+  .object({
+    strategy: z.string().min(1),
+    config: jsonObject.default({}),
+    env: textMap.default({}),
+    refresh_runtime: z.boolean().default(false),
+  })
+  .meta({ id: 'EvaluatorSpec' })
+
+/** What a task's sessions are for: those of an evaluation are judged and never trained, so that a model without token ids may serve them. */
+export type Purpose = 'training' | 'evaluation'
+
+/** Of a valid task, by its metadata. */
+export function purposeOf(metadata: Readonly<Record<string, unknown>>): Purpose {
+  return writtenPurpose(metadata) === 'evaluation' ? 'evaluation' : 'training'
+}
+
+function writtenPurpose({ polar_node: own }: Readonly<Record<string, unknown>>): unknown {
+  return typeof own === 'object' && own !== null ? Reflect.get(own, 'purpose') : undefined
+}
+
+function isPurpose(value: unknown): value is Purpose {
+  return value === 'training' || value === 'evaluation'
+}
 
 export const taskRequestSchema = z
   .object({
@@ -96,7 +117,11 @@ export const taskRequestSchema = z
           metadata.agent_timeout === undefined ||
           (typeof metadata.agent_timeout === 'number' && Number.isFinite(metadata.agent_timeout) && metadata.agent_timeout > 0),
         { message: 'agent_timeout must be a positive finite number of seconds', path: ['agent_timeout'] },
-      ),
+      )
+      .refine((metadata) => isPurpose(writtenPurpose(metadata) ?? 'training'), {
+        message: 'must be training or evaluation',
+        path: ['polar_node', 'purpose'],
+      }),
   })
   .refine((task) => task.early_stop_min_usable_sessions == null || task.early_stop_min_usable_sessions <= task.num_samples, {
     message: 'must not exceed num_samples',

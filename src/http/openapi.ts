@@ -46,7 +46,7 @@ export const OPENAPI: FastifyDynamicSwaggerOptions = {
   },
 }
 
-const COMPONENTS = Object.fromEntries(Object.entries(MESSAGES).map(([id, { schema }]) => [id, namedJsonSchema(id, schema, componentPlace)]))
+const COMPONENTS = Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, namedJsonSchema(name, schema, componentPlace)]))
 
 function withIds(path: string, item: object): object {
   return Object.fromEntries(Object.entries(item).map(([method, about]) => [method, { operationId: operationId(method, path), ...about }]))

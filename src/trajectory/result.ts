@@ -1,6 +1,8 @@
 // A session's final result: the built trajectory under the outcome table, the evaluation and the reward policy.
 import { OUTCOMES, type Outcome } from '../contract/outcome.ts'
 import type { SessionResult, SessionSummary, Trace, Trajectory } from '../contract/result.ts'
+import { purposeOf } from '../contract/task.ts'
+import { SCHEMA_VERSION } from '../contract/wire/version.ts'
 import type { Evaluation } from '../evaluators/evaluator.ts'
 import { maskRow, recount, trainedTokensOf, weighRows } from './accounting.ts'
 import { hoist } from './assemble.ts'
@@ -24,6 +26,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
   const config = rewardConfigOf(built)
   const graded = grade(built.traces, facts, config)
   const rule = OUTCOMES[graded.outcome]
+  const isEvaluation = purposeOf(facts.taskMetadata) === 'evaluation'
 
   const masked = new Map<string, number>()
   const mask = (trace: Trace, reason: string): Trace => {
@@ -33,13 +36,13 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
   const rewarded = built.traces.map((trace, at): Trace => {
     if (!rule.trained) return { ...mask(trace, graded.outcome), reward: null }
     const row = graded.rows[at] ?? { reward: null, isMasked: false }
-    const kept = row.isMasked ? mask(trace, 'reward_policy') : trace
+    const kept = isEvaluation ? mask(trace, 'evaluation') : row.isMasked ? mask(trace, 'reward_policy') : trace
     return filterUnparsed(withTurnRewards({ ...kept, reward: row.reward }, row), config)
   })
   const traces = weighRows(rewarded, config.rollout_weight)
   const trainedTokens = traces.reduce((sum, trace) => sum + trainedTokensOf(trace), 0)
   const reward = rule.trained ? graded.reward : null
-  const error = graded.error ?? (rule.status === 'COMPLETED' && trainedTokens === 0 ? noTrace(built) : null)
+  const error = graded.error ?? (rule.status === 'COMPLETED' && trainedTokens === 0 && !isEvaluation ? noTrace(built) : null)
   const timing = splitTiming(facts.timing)
   const stats = isObject(built.metadata.reconstruction_stats) ? built.metadata.reconstruction_stats : {}
 
@@ -69,12 +72,14 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
     metadata: {
       ...facts.taskMetadata,
       polar_node: {
+        schema_version: SCHEMA_VERSION,
         attempt: facts.attempt,
         outcome: graded.outcome,
         outcome_class: rule.class,
         reward,
         calls: facts.calls,
         trained_tokens: trainedTokens,
+        ...(isEvaluation ? { purpose: 'evaluation' } : {}),
         ...(facts.agentResult.isolation === undefined ? {} : { isolation: facts.agentResult.isolation }),
         ...(Object.keys(timing.own).length === 0 ? {} : { timing: timing.own }),
       },

@@ -1,38 +1,7 @@
-// The timing keys that a Polar peer knows: it rejects a whole result for one key it does not.
+// The timing keys that a Polar peer knows, told apart from ours: it rejects a whole result for one key it does not.
+import { sessionTiming } from '../contract/wire/timing.ts'
 
-const STAGES = [
-  'register_to_init_queue',
-  'rollout_dispatch',
-  'rollout_result_wait',
-  'rollout_pipeline_e2e',
-  'init',
-  'ready_queue',
-  'run',
-  'postrun_queue',
-  'postrun',
-  'container_start',
-  'eval_container_start',
-  'runtime_validation',
-  'eval_runtime_validation',
-  'prepare',
-  'eval_prepare',
-  'agent_setup',
-  'agent_exec',
-  'agent_postprocess',
-  'build',
-  'eval',
-  'postrun_exec',
-  'runtime_stop',
-  'e2e',
-  'runtime_exec',
-  'mini_swe_command',
-] as const
-const COUNTERS = ['count', 'timeout', 'failure', 'exception', 'cancelled'] as const
-
-const KNOWN: ReadonlySet<string> = new Set([
-  ...STAGES.map((stage) => `${stage}_ms`),
-  ...COUNTERS.flatMap((counter) => [`runtime_exec_${counter}`, `mini_swe_command_${counter}`]),
-])
+const KNOWN: ReadonlySet<string> = new Set(Object.keys(sessionTiming.shape))
 
 /** Splits timings into those for the wire and those that only our own readers know. */
 export function splitTiming(timing: Readonly<Record<string, number>>) {

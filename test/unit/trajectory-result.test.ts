@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { knownSessionId, taskId } from '../../src/contract/ids.ts'
 import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
 import type { Trace } from '../../src/contract/result.ts'
+import { SCHEMA_VERSION } from '../../src/contract/wire/version.ts'
 import { assemble } from '../../src/trajectory/assemble.ts'
 import type { ResultFacts } from '../../src/trajectory/facts.ts'
 import { packTrajectory, unpackSession, unpackTrajectory } from '../../src/trajectory/pack.ts'
@@ -226,6 +227,7 @@ describe('what a result carries', () => {
       policy_version: 4,
       note: 'mine',
       polar_node: {
+        schema_version: SCHEMA_VERSION,
         attempt: 2,
         outcome: 'completed',
         outcome_class: 'policy',

@@ -22,7 +22,15 @@ export function namedJsonSchema(id: string, schema: z.ZodType, place: (id: strin
 const LOCAL = '#/$defs/'
 
 function rendered(schema: z.ZodType): JsonSchema & { readonly $defs?: Readonly<Record<string, JsonSchema>> } {
-  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as ReturnType<typeof rendered> // zod's own type has no index
+  const written = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: ({ jsonSchema: node }) => dropTruisms(node) })
+  return written as ReturnType<typeof rendered> // zod's own type has no index
+}
+
+/** That JSON's keys are strings, and how far JavaScript counts, is no promise of ours. */
+function dropTruisms(node: z.core.JSONSchema.BaseSchema): void {
+  if (node.maximum === Number.MAX_SAFE_INTEGER) delete node.maximum
+  if (node.minimum === Number.MIN_SAFE_INTEGER) delete node.minimum
+  if (typeof node.propertyNames === 'object' && Object.keys(node.propertyNames).join() === 'type') delete node.propertyNames
 }
 
 function placed(schema: JsonSchema, place: (id: string) => string): JsonSchema {

@@ -1,19 +1,86 @@
 // Every message of the wire by its name: what /schemas serves, what OpenAPI refers to, and what must stay compatible.
 import type { z } from 'zod'
-import { taskRequestSchema } from '../task.ts'
+import { addedReplicaSchema } from '../replica.ts'
+import { agentSpecSchema, evaluatorSpecSchema, runtimeSpecSchema, strategySpecSchema, taskRequestSchema } from '../task.ts'
+import { completionRecord, completionSession, sessionCompletions } from './completions.ts'
 import { errorMessage } from './error.ts'
+import { eventsLost, nodeEvent, sessionEvent, taskEvent } from './events.ts'
+import { gatewayHealth, gatewayRoot, inferenceStatus } from './inference.ts'
+import { gatewayNodeInfo, health, nodeHeartbeat, nodeList, nodeRegistration, nodeStageMetrics } from './nodes.ts'
+import { gatewayReplicas, replicaAdded, replicaInfo, replicaList, replicaRemoved } from './replicas.ts'
+import { sessionResult, taskResult, taskStatus } from './result.ts'
+import { gatewaySessionList, gatewaySessionRow, sessionDeleted, sessionDispatched, sessionInfo } from './sessions.ts'
+import { rolloutStatus, sessionRow, taskList, taskRow, taskSessions, taskSubmitted } from './tasks.ts'
+import { sessionTiming } from './timing.ts'
+import { trace, traceMetadata } from './trace.ts'
+import { reconstructionStats, trajectory, trajectoryMetadata } from './trajectory.ts'
+
+/** The id of each schema is its name here. */
+type Messages = Readonly<Record<string, z.ZodType>>
+
+/** Written by clients. */
+const TAKEN = {
+  TaskRequest: taskRequestSchema,
+  AgentSpec: agentSpecSchema,
+  RuntimeSpec: runtimeSpecSchema,
+  StrategySpec: strategySpecSchema,
+  EvaluatorSpec: evaluatorSpecSchema,
+  NodeRegistration: nodeRegistration,
+  NodeHeartbeat: nodeHeartbeat,
+  ReplicaRequest: addedReplicaSchema,
+} as const satisfies Messages
+
+/** Written by this node. */
+const GIVEN = {
+  Error: errorMessage,
+  TaskSubmitted: taskSubmitted,
+  TaskStatus: taskStatus,
+  TaskResult: taskResult,
+  SessionResult: sessionResult,
+  SessionTiming: sessionTiming,
+  Trajectory: trajectory,
+  TrajectoryMetadata: trajectoryMetadata,
+  ReconstructionStats: reconstructionStats,
+  Trace: trace,
+  TraceMetadata: traceMetadata,
+  TaskRow: taskRow,
+  TaskList: taskList,
+  SessionRow: sessionRow,
+  TaskSessions: taskSessions,
+  RolloutStatus: rolloutStatus,
+  SessionDispatched: sessionDispatched,
+  SessionInfo: sessionInfo,
+  SessionDeleted: sessionDeleted,
+  GatewaySessionRow: gatewaySessionRow,
+  GatewaySessionList: gatewaySessionList,
+  CompletionRecord: completionRecord,
+  SessionCompletions: sessionCompletions,
+  CompletionSession: completionSession,
+  Health: health,
+  GatewayNodeInfo: gatewayNodeInfo,
+  NodeList: nodeList,
+  NodeStageMetrics: nodeStageMetrics,
+  GatewayRoot: gatewayRoot,
+  GatewayHealth: gatewayHealth,
+  InferenceStatus: inferenceStatus,
+  Replica: replicaInfo,
+  GatewayReplicas: gatewayReplicas,
+  ReplicaList: replicaList,
+  ReplicaAdded: replicaAdded,
+  ReplicaRemoved: replicaRemoved,
+  NodeEvent: nodeEvent,
+  TaskEvent: taskEvent,
+  SessionEvent: sessionEvent,
+  EventsLost: eventsLost,
+} as const satisfies Messages
 
 export type Message = {
-  /** `taken`: a client writes it; `given`: the node does. */
+  readonly name: string
   readonly direction: 'taken' | 'given'
-  /** Its id is the message's name. */
   readonly schema: z.ZodType
 }
 
-const taken = (schema: z.ZodType): Message => ({ direction: 'taken', schema })
-const given = (schema: z.ZodType): Message => ({ direction: 'given', schema })
-
-export const MESSAGES: Readonly<Record<string, Message>> = {
-  TaskRequest: taken(taskRequestSchema),
-  Error: given(errorMessage),
-}
+export const MESSAGES: readonly Message[] = [
+  ...Object.entries(TAKEN).map(([name, schema]): Message => ({ name, direction: 'taken', schema })),
+  ...Object.entries(GIVEN).map(([name, schema]): Message => ({ name, direction: 'given', schema })),
+]

@@ -1,11 +1,14 @@
 // The inference servers of the gateways: looked at, added and removed while the node runs, for one gateway or for all.
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import { z } from 'zod'
 import type { GatewayView } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, type ReplicaId, replicaId } from '../../contract/ids.ts'
 import { addedReplicaSchema, type ReplicaChange, type ReplicaSpec, replicaSpec } from '../../contract/replica.ts'
+import { gatewayReplicas, replicaAdded, replicaList, replicaRemoved } from '../../contract/wire/replicas.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
+import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 import { replicaInfo } from '../shapes.ts'
 
@@ -13,33 +16,70 @@ type OfGateway = { readonly Params: { readonly gateway: string } }
 type OneReplica = { readonly Params: { readonly replica: string } }
 type OneOfGateway = { readonly Params: { readonly gateway: string; readonly replica: string } }
 
+const gatewayName = z.string().describe('as in gateway.nodes[]')
+const replicaName = z.string().describe('its id')
+const ofGateway = z.object({ gateway: gatewayName })
+const added = {
+  tag: 'inference',
+  description: 'It is probed first, and serves while the node runs; what the configuration names stands again after a restart.',
+  body: addedReplicaSchema,
+  answer: replicaAdded,
+  status: 201,
+  errors: ['bad-request', 'node-unknown', 'replica-conflict', 'not-json', 'invalid'],
+} as const
+const removed = {
+  tag: 'inference',
+  answer: replicaRemoved,
+  status: 202,
+  errors: ['bad-request', 'node-unknown', 'replica-unknown', 'replica-conflict'],
+} as const
+
 export function replicaRoutes(app: FastifyInstance, context: RouteContext): void {
-  app.get('/replicas', (_request, reply) =>
+  const readAll = operation({ tag: 'inference', summary: 'The inference servers of every gateway', answer: replicaList })
+  app.get('/replicas', readAll, (_request, reply) =>
     withGateways(context, null, reply, async (gateways) =>
       reply.send({ gateways: await Promise.all(gateways.map((gateway) => readReplicas(context, gateway))) }),
     ),
   )
 
-  app.get<OfGateway>('/gateways/:gateway/replicas', ({ params }, reply) =>
+  const read = operation({
+    tag: 'inference',
+    summary: 'The inference servers of one gateway',
+    params: ofGateway,
+    answer: gatewayReplicas,
+    errors: ['node-unknown'],
+  })
+  app.get<OfGateway>('/gateways/:gateway/replicas', read, ({ params }, reply) =>
     withGateways(context, params.gateway, reply, async ([gateway]) => {
       const row = gateway === undefined ? null : await readReplicas(context, gateway)
       return row?.healthy === true ? reply.send(row) : refuse(reply, 'unavailable', silence(params.gateway))
     }),
   )
 
-  app.post('/replicas', ({ body }, reply) =>
+  app.post('/replicas', operation({ ...added, summary: 'Add an inference server to every gateway' }), ({ body }, reply) =>
     withReplica(body, reply, (replica) => withGateways(context, null, reply, addTo(replica, reply))),
   )
 
-  app.post<OfGateway>('/gateways/:gateway/replicas', ({ params, body }, reply) =>
+  const addToOne = operation({ ...added, summary: 'Add an inference server to one gateway', params: ofGateway })
+  app.post<OfGateway>('/gateways/:gateway/replicas', addToOne, ({ params, body }, reply) =>
     withReplica(body, reply, (replica) => withGateways(context, params.gateway, reply, addTo(replica, reply))),
   )
 
-  app.delete<OneReplica>('/replicas/:replica', ({ params }, reply) =>
+  const removeFromAll = operation({
+    ...removed,
+    summary: 'Remove an inference server from every gateway that has it',
+    params: z.object({ replica: replicaName }),
+  })
+  app.delete<OneReplica>('/replicas/:replica', removeFromAll, ({ params }, reply) =>
     withGateways(context, null, reply, (gateways) => removeFrom(context, gateways, replicaId(params.replica), reply)),
   )
 
-  app.delete<OneOfGateway>('/gateways/:gateway/replicas/:replica', ({ params }, reply) =>
+  const removeFromOne = operation({
+    ...removed,
+    summary: 'Remove an inference server from one gateway',
+    params: z.object({ gateway: gatewayName, replica: replicaName }),
+  })
+  app.delete<OneOfGateway>('/gateways/:gateway/replicas/:replica', removeFromOne, ({ params }, reply) =>
     withGateways(context, params.gateway, reply, (gateways) => removeFrom(context, gateways, replicaId(params.replica), reply)),
   )
 

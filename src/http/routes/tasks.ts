@@ -5,9 +5,12 @@ import { z } from 'zod'
 import type { ServerStatus, SubmitReply, TaskView } from '../../actors/rollout-server/protocol.ts'
 import { taskId } from '../../contract/ids.ts'
 import { type TaskRequest, taskRequestSchema } from '../../contract/task.ts'
+import { taskStatus } from '../../contract/wire/result.ts'
+import { rolloutStatus, taskList, taskSessions, taskSubmitted } from '../../contract/wire/tasks.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { RouteContext } from '../control-api.ts'
 import { type FieldProblem, refuse } from '../errors.ts'
+import { operation } from '../operation.ts'
 import { depthProblems, fieldProblems } from '../problems.ts'
 import { sessionRow, taskRow } from '../shapes.ts'
 import { taskJson } from '../task-result.ts'
@@ -18,14 +21,24 @@ const cancelQuery = z.object({ register_if_missing: flag.default(false) })
 const listQuery = z.object({
   status: z.enum(['running', 'cancelling', 'cancelled', 'completed', 'failed']).optional(),
   harness: z.string().optional(),
-  since: z.coerce.number().optional(),
+  since: z.coerce.number().optional().describe('seconds since 1970; tasks that changed since'),
   limit: z.coerce.number().int().min(1).max(1_000).default(200),
 })
+
+const byId = z.object({ id: z.string().describe('the task id') })
 
 type ById = { readonly Params: { readonly id: string } }
 
 export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
-  app.post('/rollout/task/submit', async (request, reply) => {
+  const submit = operation({
+    tag: 'tasks',
+    summary: 'Submit a task',
+    description: 'Answered once the task is recorded. The same id with the same body is the same task; with another body it is a conflict.',
+    body: taskRequestSchema,
+    answer: taskSubmitted,
+    errors: ['task-conflict', 'body-too-large', 'not-json', 'invalid', 'overloaded'],
+  })
+  app.post('/rollout/task/submit', submit, async (request, reply) => {
     const tooDeep = depthProblems(request.body)
     if (tooDeep.length > 0) return refuse(reply, 'invalid', tooDeep)
     const parsed = taskRequestSchema.safeParse(request.body)
@@ -36,13 +49,29 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     return answer.ok ? sendSubmitted(reply, answer.value) : refuse(reply, 'unavailable')
   })
 
-  app.get<ById>('/rollout/task/:id', async ({ params }, reply) => {
+  const read = operation({
+    tag: 'tasks',
+    summary: 'A task with the results that it has so far',
+    params: byId,
+    answer: taskStatus,
+    errors: ['task-unknown', 'results-dropped'],
+  })
+  app.get<ById>('/rollout/task/:id', read, async ({ params }, reply) => {
     const answer = await context.askServer<TaskView | null>((ask) => ({ type: 'read-task', task: taskId(params.id), ask }))
     if (!answer.ok) return refuse(reply, 'unavailable')
     return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, context)
   })
 
-  app.delete<ById>('/rollout/task/:id', async ({ params, query }, reply) => {
+  const cancel = operation({
+    tag: 'tasks',
+    summary: 'Cancel a task',
+    description: 'With `register_if_missing` an unknown id is refused to a submit that comes later.',
+    params: byId,
+    query: cancelQuery,
+    answer: taskStatus,
+    errors: ['task-unknown', 'results-dropped', 'invalid'],
+  })
+  app.delete<ById>('/rollout/task/:id', cancel, async ({ params, query }, reply) => {
     const parsed = cancelQuery.safeParse(query)
     if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('query', parsed.error.issues, query))
     const registerIfMissing = parsed.data.register_if_missing
@@ -51,7 +80,8 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, context)
   })
 
-  app.get('/rollout/status', async (_request, reply) => {
+  const status = operation({ tag: 'tasks', summary: 'Tasks, what waits, and gateways', answer: rolloutStatus })
+  app.get('/rollout/status', status, async (_request, reply) => {
     const [status, nodes] = await Promise.all([
       context.askServer<ServerStatus>((ask) => ({ type: 'read-status', ask })),
       readNodes(context),
@@ -65,7 +95,8 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     })
   })
 
-  app.get('/tasks', async ({ query }, reply) => {
+  const list = operation({ tag: 'tasks', summary: 'Tasks, newest first', query: listQuery, answer: taskList, errors: ['invalid'] })
+  app.get('/tasks', list, async ({ query }, reply) => {
     const parsed = listQuery.safeParse(query)
     if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('query', parsed.error.issues, query))
     const { status, harness, since, limit } = parsed.data
@@ -80,7 +111,14 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     return answer.ok ? reply.send({ tasks: answer.value.map(taskRow) }) : refuse(reply, 'unavailable')
   })
 
-  app.get<ById>('/tasks/:id/sessions', async ({ params }, reply) => {
+  const sessions = operation({
+    tag: 'tasks',
+    summary: 'The sessions of a task',
+    params: byId,
+    answer: taskSessions,
+    errors: ['task-unknown'],
+  })
+  app.get<ById>('/tasks/:id/sessions', sessions, async ({ params }, reply) => {
     const answer = await context.askServer<TaskView | null>((ask) => ({ type: 'read-task', task: taskId(params.id), ask }))
     if (!answer.ok) return refuse(reply, 'unavailable')
     if (answer.value === null) return refuse(reply, 'task-unknown', `no task ${params.id}`)

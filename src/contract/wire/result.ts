@@ -1,0 +1,45 @@
+// What a session and a task gave, as they are read and called back.
+import { z } from 'zod'
+import { sessionTiming } from './timing.ts'
+import { trajectory } from './trajectory.ts'
+import { count, milliseconds, outcome, reward, taskState, terminalStatus } from './words.ts'
+
+/** Ours, where Polar's model allows more keys; what a peer did not send is absent. */
+const ownMetadata = z.object({
+  schema_version: z.string().describe('of the messages, `major.minor`'),
+  purpose: z.literal('evaluation').optional().describe('it was judged, and nothing of it is to be trained'),
+  attempt: count,
+  outcome,
+  outcome_class: z.string().describe('who is to blame: policy, harness, infra, evaluator or cancelled'),
+  reward: reward.nullable(),
+  calls: count.describe('model calls of the attempt'),
+  trained_tokens: count,
+  isolation: z.string().optional().describe('how the agent was kept apart, where the runtime says'),
+  timing: z.record(z.string(), milliseconds).optional().describe("milliseconds by stages that are not Polar's"),
+})
+
+export const sessionResult = z
+  .object({
+    session_id: z.string(),
+    task_id: z.string(),
+    status: terminalStatus.describe('ERROR with the error `session cancelled` where it was cancelled'),
+    trajectory,
+    timing: sessionTiming,
+    node_id: z.string().optional(),
+    error: z.string().optional(),
+    metadata: z.looseObject({ polar_node: ownMetadata }).describe("a copy of the task's metadata, and `polar_node`"),
+  })
+  .meta({ id: 'SessionResult', description: 'What one session gave.' })
+
+const results = {
+  task_id: z.string(),
+  status: taskState,
+  results: z.array(sessionResult).describe('in sample order; while the task runs, those that there are'),
+  result_paths: z.array(z.string()).describe('always empty'),
+}
+
+export const taskResult = z.object(results).meta({ id: 'TaskResult', description: 'What a task gave: the body of its callback.' })
+
+export const taskStatus = z
+  .object({ ...results, total_sessions: count, completed_sessions: count.describe('with a terminal result, whatever it is') })
+  .meta({ id: 'TaskStatus', description: 'A task with the results that it has so far.' })
