@@ -42,7 +42,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   topology: ['*'],
   main: ['*'],
   doctor: ['config', 'contract', 'harness', 'kernel', 'main', 'trajectory'],
-  cli: ['config', 'contract', 'doctor', 'engine', 'harness', 'main'],
+  eval: ['contract'],
+  cli: ['config', 'contract', 'doctor', 'engine', 'eval', 'harness', 'main'],
   index: ['config', 'contract', 'evaluators', 'harness', 'kernel', 'main', 'runtime', 'trajectory'],
 }
 

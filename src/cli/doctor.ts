@@ -22,6 +22,7 @@ import { AGENT_FOLDERS } from '../main.ts'
 import { openControlClient } from './control-client.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
+import { hearInterrupts } from './interrupts.ts'
 import { describeProblems, engineFlagProblem } from './problems.ts'
 
 export type DriftOptions = {
@@ -39,16 +40,13 @@ export type DriftOptions = {
 type Step<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly code: ExitCode; readonly problem: string }
 type Plan = { readonly config: Config; readonly looks: readonly Look[] }
 
-/** The exit code of a process that a signal ended, for whoever waits for this one. */
-const SIGNAL_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
-
 const TINY_POLICY_HINT = 'the policy that comes with polar-node was trained for the demo’s task alone: --tasks examples/demo/task.json'
 
 /** Progress goes to stderr, so that stdout is the report alone. */
 export async function runDrift(options: DriftOptions): Promise<number> {
   const plan = await readPlan(options)
   if (!plan.ok) return endWith(plan.code, plan.problem)
-  const interrupted = hearSignals()
+  const interrupted = hearInterrupts()
   try {
     const report = await examine(plan.value, options, interrupted.signal)
     if (!report.ok) return endWith(report.code, report.problem)
@@ -153,22 +151,4 @@ async function readTexts(runs: readonly HarnessRun[], decode: Decode) {
 
 function say(line: string): void {
   process.stderr.write(`polar: ${line}\n`)
-}
-
-function hearSignals() {
-  const controller = new AbortController()
-  let code: number | null = null
-  const hear = (name: keyof typeof SIGNAL_CODES) => (): void => {
-    code ??= SIGNAL_CODES[name]
-    controller.abort(new Error(name))
-  }
-  const heard = (['SIGINT', 'SIGTERM', 'SIGHUP'] as const).map((name) => [name, hear(name)] as const)
-  for (const [name, listener] of heard) process.on(name, listener)
-  return {
-    signal: controller.signal,
-    code: () => code,
-    ignore() {
-      for (const [name, listener] of heard) process.off(name, listener)
-    },
-  }
 }
