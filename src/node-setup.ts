@@ -64,6 +64,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
         // Each task brings its own; this one only stands where a task could not say.
         agentMs: 600_000,
         firstCallMs: budgets.noModelCallMs,
+        captureIdleMs: budgets.captureIdleMs,
         buildMs: budgets.buildMs,
         evaluateMs: budgets.evaluateMs,
         teardownMs: budgets.teardownMs,

@@ -44,6 +44,7 @@ export type Config = {
     readonly evaluateMs: number
     readonly teardownMs: number
     readonly noModelCallMs: number
+    readonly captureIdleMs: number
     readonly outageMs: number
     readonly drainMs: number
   }
@@ -117,6 +118,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       evaluateMs: own.budgets.evaluate_seconds * 1_000,
       teardownMs: own.budgets.teardown_seconds * 1_000,
       noModelCallMs: own.budgets.no_model_call_seconds * 1_000,
+      captureIdleMs: own.budgets.capture_idle_seconds * 1_000,
       outageMs: own.budgets.outage_seconds * 1_000,
       drainMs: own.budgets.drain_seconds * 1_000,
     },

@@ -70,6 +70,8 @@ export const fileSchema = z.strictObject({
       evaluate_seconds: seconds.default(1_800),
       teardown_seconds: seconds.default(60),
       no_model_call_seconds: seconds.default(300),
+      /** How long a capture may have no call in flight before it ends; its own budget may end it earlier. */
+      capture_idle_seconds: seconds.default(3_600),
       /** For a model call while no inference server serves. */
       outage_seconds: seconds.default(120),
       /** For the sessions that run when the node is told to stop, and then again for the delivery of their results. */

@@ -48,6 +48,9 @@ export type Usage = {
   readonly reasoningTokens: number | null
 }
 
+/** What a session asked for and what it was answered from. */
+export type ModelUse = { readonly requested: string; readonly used: string; readonly dialect: DialectName }
+
 export type CallRecord = {
   readonly id: CallId
   readonly session: SessionId

@@ -1,5 +1,5 @@
 // The model boundary as the rest of a gateway thread sees it: doors for sessions, one entry for requests.
-import type { CallRecord, EngineKind } from '../contract/call.ts'
+import type { CallRecord, EngineKind, ModelUse } from '../contract/call.ts'
 import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
 import type { ReplicaChange } from '../contract/replica.ts'
 import type { SlabReference } from '../tokens/reference.ts'
@@ -18,6 +18,7 @@ export type CallFact =
       readonly type: 'call-closed'
       readonly call: CallId
       readonly status: CallRecord['status']
+      readonly model: ModelUse
       readonly promptTokens: number
       readonly sampledTokens: number
       readonly contextExhausted: boolean

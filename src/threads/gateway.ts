@@ -162,9 +162,9 @@ export async function openGatewayThread(
       arena: () => arena.stats(),
       boundary,
       sessionSpec: (spec, own) => {
-        const harness = harnesses.find(spec.request.agent)
+        const harness = spec.kind === 'capture' ? null : harnesses.find(spec.request.agent)
         // Checked when the task was submitted, by the same registry.
-        if (harness === null) throw new Error(`no harness '${spec.request.agent.harness}' on this node`)
+        if (harness === null && spec.kind === 'agent') throw new Error(`no harness '${spec.request.agent.harness}' on this node`)
         const runtime = spec.request.runtime ?? setup.defaultRuntime
         return sessionActor(
           { ...spec, request: { ...spec.request, runtime } },

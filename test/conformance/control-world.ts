@@ -94,6 +94,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
         ageMs: 1,
         idleMs: 1,
         calls: 7,
+        model: { requested: 'gpt-5', used: 'policy', dialect: 'openai-chat' },
       })),
       replicas: [],
     }

@@ -31,7 +31,15 @@ export function sessionSpec(name: string, changes: Partial<SessionSpec> = {}): S
 }
 
 export const sessionPolicy: SessionPolicy = {
-  budgets: { initMs: 1_000, agentMs: 10_000, firstCallMs: 5_000, buildMs: 1_000, evaluateMs: 2_000, teardownMs: 500 },
+  budgets: {
+    initMs: 1_000,
+    agentMs: 10_000,
+    firstCallMs: 5_000,
+    captureIdleMs: 4_000,
+    buildMs: 1_000,
+    evaluateMs: 2_000,
+    teardownMs: 500,
+  },
   gradeTimeouts: true,
 }
 

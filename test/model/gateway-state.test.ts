@@ -1,7 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { GatewayLimits } from '../../src/actors/gateway/protocol.ts'
-import { type GatewayEffect, type GatewayState, metricsOf, openGateway, step } from '../../src/actors/gateway/state.ts'
+import {
+  type GatewayEffect,
+  type GatewayState,
+  isCapturing,
+  metricsOf,
+  openGateway,
+  sessionsOf,
+  step,
+} from '../../src/actors/gateway/state.ts'
 import type { SessionId } from '../../src/contract/ids.ts'
 import { openMailbox } from '../../src/kernel/mailbox.ts'
 import { gatewayLimits, sessionSpec } from '../lib/specs.ts'
@@ -54,6 +62,12 @@ function driver(limits: GatewayLimits) {
       demand -= 1
       const name = `s${next++}`
       send({ type: 'open-session', spec: sessionSpec(name, { priority }) })
+      return name
+    },
+    /** Against no demand: it takes no place. */
+    capture(): string {
+      const name = `c${next++}`
+      send({ type: 'open-session', spec: sessionSpec(name, { kind: 'capture' }) })
       return name
     },
   }
@@ -126,6 +140,53 @@ describe('gateway stages', () => {
     expect(has(gateway.told.get(name), 'begin-run')).toBe(true)
   })
 
+  it('opens a capture at once, in no stage, whatever holds the others back', () => {
+    const gateway = driver(gatewayLimits({ maxReadySessions: 1, maxInitWorkers: 1 }))
+    gateway.open()
+    const before = metricsOf(gateway.state)
+    gateway.send({ type: 'arena-pressure', high: true })
+    gateway.send({ type: 'engine-available', isAvailable: false })
+    const name = gateway.capture()
+    expect([gateway.told.get(name), isCapturing(gateway.state, id(name))]).toEqual([['begin-capture'], true])
+    expect(metricsOf(gateway.state)).toEqual(before)
+    // It is none of those whose demand was used: closing it makes no place.
+    gateway.send({ type: 'session-left-run', session: id(name) })
+    expect(isCapturing(gateway.state, id(name))).toBe(false)
+    gateway.send({ type: 'session-closed', session: id(name) })
+    expect([gateway.told.has(name), gateway.demand]).toEqual([false, 0])
+  })
+
+  it('takes captures into POSTRUN in turn with the others, and passes their cancel on', () => {
+    const gateway = driver(gatewayLimits({ maxPostrunWorkers: 1 }))
+    const [first, second] = [gateway.capture(), gateway.capture()]
+    gateway.send({ type: 'cancel-session', session: id(second), reason: 'deleted' })
+    expect(gateway.told.get(second)).toEqual(['begin-capture', 'cancel'])
+    for (const name of [first, second]) gateway.send({ type: 'session-left-run', session: id(name) })
+    const finishing = () => [first, second].map((name) => has(gateway.told.get(name), 'begin-post-run'))
+    expect(finishing()).toEqual([true, false])
+    expect(metricsOf(gateway.state)).toMatchObject({ postrunQueueDepth: 1, postrunInflight: 1 })
+    gateway.send({ type: 'session-closed', session: id(first) })
+    expect(finishing()).toEqual([false, true])
+  })
+
+  it('waits for captures when it drains', () => {
+    const gateway = driver(gatewayLimits())
+    const name = gateway.capture()
+    gateway.send({ type: 'drain', ask: { thread: 't' as never, incarnation: 0, ask: 1 } })
+    expect(gateway.drained).toBe(0)
+    gateway.send({ type: 'session-left-run', session: id(name) })
+    gateway.send({ type: 'session-closed', session: id(name) })
+    expect(gateway.drained).toBe(1)
+  })
+
+  it('knows what a session asks for by its last call', () => {
+    const gateway = driver(gatewayLimits())
+    const session = id(gateway.capture())
+    const model = { requested: 'gpt-5', used: 'policy', dialect: 'openai-responses' } as const
+    gateway.send({ type: 'session-status', session, status: 'RUNNING', calls: 2, model })
+    expect(sessionsOf(gateway.state, 0)).toMatchObject([{ session, status: 'RUNNING', calls: 2, model }])
+  })
+
   it('answers a drain only when the last session is closed, and announces no demand meanwhile', () => {
     const gateway = driver(gatewayLimits())
     const name = gateway.open() ?? ''
@@ -148,6 +209,7 @@ describe('gateway stages', () => {
     })
     const move = fc.oneof(
       { arbitrary: fc.constant('open'), weight: 6 },
+      { arbitrary: fc.constant('capture'), weight: 2 },
       { arbitrary: fc.constant('prepared'), weight: 8 },
       { arbitrary: fc.constant('left'), weight: 2 },
       { arbitrary: fc.constant('closed'), weight: 2 },
@@ -163,6 +225,7 @@ describe('gateway stages', () => {
           const names = [...gateway.told.keys()]
           const name = names[pick % Math.max(1, names.length)]
           if (move === 'open') gateway.open(pick % 3)
+          else if (move === 'capture') gateway.capture()
           else if (move === 'pressure') gateway.send({ type: 'arena-pressure', high: pick % 4 === 0 })
           else if (name !== undefined) {
             const told = gateway.told.get(name)
@@ -202,11 +265,11 @@ function violationsOf(gateway: ReturnType<typeof driver>, limits: GatewayLimits)
     ['sessions in RUNNING', runInflight, limits.maxRunWorkers],
     ['sessions in POSTRUN', postrunInflight, limits.maxPostrunWorkers],
     ['sessions before RUNNING', initQueueDepth + initInflight + readyDepth, limits.maxReadySessions],
-    ['sessions in all', gateway.told.size, mostSessions],
+    ['sessions in all', [...gateway.told].filter(([, told]) => !has(told, 'begin-capture')).length, mostSessions],
   ]
   const violations = bounds.filter(([, count, most]) => count > most).map(([what, count, most]) => `${count} ${what}, limit ${most}`)
   for (const [name, messages] of gateway.told) {
-    for (const grant of ['begin-init', 'begin-run', 'begin-post-run']) {
+    for (const grant of ['begin-capture', 'begin-init', 'begin-run', 'begin-post-run']) {
       if (messages.indexOf(grant) !== messages.lastIndexOf(grant)) violations.push(`${name} was told ${grant} twice`)
     }
   }

@@ -1,135 +1,24 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BuildReply } from '../../src/actors/builder/protocol.ts'
-import type { AgentEnded, StartedSandbox } from '../../src/actors/sandbox/protocol.ts'
+import type { AgentEnded } from '../../src/actors/sandbox/protocol.ts'
 import type { SessionEffect, SessionState } from '../../src/actors/session/phases.ts'
 import type { SessionMessage } from '../../src/actors/session/protocol.ts'
-import { openSession, reported, step } from '../../src/actors/session/state.ts'
-import { sandboxId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
-import type { SessionSummary } from '../../src/contract/result.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
-import { sessionPolicy, sessionSpec, taskRequest } from '../lib/specs.ts'
+import { sessionSpec, taskRequest } from '../lib/specs.ts'
+import { type Machine, opened, overflowed, sandbox, sealed, sessionMachine } from './session-machine.ts'
 
-const sandbox: StartedSandbox = { sandbox: sandboxId('box'), workdir: '/w', home: '/h', isolation: 'none', notes: [] }
 const exited = (code: number): AgentEnded => ({ exit: { type: 'exited', code }, stdoutTail: '', stderrTail: '' })
-const sealed = (failures = 0): SealedCalls => ({
-  calls: [],
-  messages: [],
-  tokens: { lease: 1, slabs: [], calls: [] },
-  upstreamFailures: failures,
-})
-const summaryOf = (outcome: Outcome): SessionSummary => ({
-  outcome,
-  outcomeClass: 'policy',
-  status: 'COMPLETED',
-  reward: null,
-  error: null,
-  calls: 0,
-  traces: 0,
-  capturedTokens: 0,
-  trainedTokens: 0,
-  usable: false,
-  retryable: false,
-  timing: {},
-})
-const builtReply = (): BuildReply => ({ type: 'built', payload: new ArrayBuffer(1), traces: 1, trainableTokens: 1, capturedTokens: 1 })
+const machine = (): Machine => sessionMachine(sessionSpec('s', { request: taskRequest() }))
 
-/** Holds the state, keeps every effect, and knows the honest answer to each. */
-function machine(evaluator: unknown = { strategy: 'session_completed' }) {
-  const spec = sessionSpec('s', { request: taskRequest({ evaluator }) })
-  let state: SessionState = openSession(spec, sessionPolicy, 0)
-  const effects: SessionEffect[] = []
-  const open: SessionMessage[] = []
-
-  function answerTo(effect: SessionEffect): SessionMessage | null {
-    switch (effect.type) {
-      case 'start-sandbox':
-        return { type: 'sandbox-started', result: { ok: true, value: { ok: true, value: sandbox } } }
-      case 'prepare':
-        return { type: 'prepared', result: { ok: true, value: { ok: true, prepareMs: 1, setupMs: 1 } } }
-      case 'launch':
-        return { type: 'launched', result: { ok: true, value: { ok: true, value: undefined } } }
-      case 'kill-agent':
-        return { type: 'agent-killed', result: { ok: true, value: { ok: true, value: undefined } } }
-      case 'seal':
-        return { type: 'sealed', result: { ok: true, value: sealed() } }
-      case 'build':
-        return { type: 'built', result: { ok: true, value: builtReply() } }
-      case 'evaluate':
-        return {
-          type: 'evaluated',
-          result: { ok: true, value: { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} } },
-        }
-      case 'finish':
-        return {
-          type: 'finished',
-          result: { ok: true, value: { type: 'finished', payload: new ArrayBuffer(1), summary: summaryOf(effect.outcome) } },
-        }
-      case 'record':
-        return effect.isRetry ? { type: 'record-again' } : { type: 'recorded', result: { ok: true, value: { type: 'recorded' } } }
-      case 'stop-sandboxes':
-        return { type: 'sandboxes-stopped', result: { ok: true, value: undefined } }
-      case 'tell-gateway':
-        return effect.fact === 'session-prepared' ? { type: 'begin-run' } : { type: 'begin-post-run' }
-      default:
-        return null
-    }
-  }
-
-  return {
-    effects,
-    open,
-    get state() {
-      return state
-    },
-    send(message: SessionMessage): void {
-      const [next, made] = step(state, message, 10, () => null)
-      state = next
-      for (const effect of made) {
-        effects.push(effect)
-        const answer = answerTo(effect)
-        if (answer !== null) open.push(answer)
-        if (effect.type === 'report') {
-          const [closed, last] = reported(state)
-          state = closed
-          effects.push(...last)
-        }
-      }
-    },
-    /** Answers everything that is asked, in order, until nothing is left to say. */
-    settle(): void {
-      for (let message = open.shift(); message !== undefined; message = open.shift()) this.send(message)
-    },
-    count(type: SessionEffect['type']): number {
-      return effects.filter((effect) => effect.type === type).length
-    },
-    outcome(): Outcome | null {
-      const last = effects.findLast((effect) => effect.type === 'finish')
-      return last?.type === 'finish' ? last.outcome : null
-    },
-  }
-}
-
-type Machine = ReturnType<typeof machine>
-
-function runningMachine(evaluator?: unknown): Machine {
-  const session = machine(evaluator)
+function runningMachine(): Machine {
+  const session = machine()
   session.send({ type: 'begin-init' })
   session.settle()
   expect(session.state.phase).toBe('running')
   return session
 }
 
-const opened: SessionMessage = { type: 'call-opened', call: 'c' as never, sequence: 1 }
-const overflowed: Extract<SessionMessage, { type: 'call-closed' }> = {
-  type: 'call-closed',
-  call: 'c' as never,
-  status: 'failed',
-  promptTokens: 0,
-  sampledTokens: 0,
-  contextExhausted: true,
-}
 const ended = (end: AgentEnded): SessionMessage => ({ type: 'process-ended', sandbox: sandbox.sandbox, ended: end })
 
 describe('the outcome of a session', () => {
@@ -263,7 +152,7 @@ describe('the outcome of a session', () => {
     {
       at: 'building',
       faultAt: 'building',
-      fault: { type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken' } } },
+      fault: { type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken', completions: null } } },
     },
     { at: 'building', faultAt: 'finishing', fault: { type: 'finished', result: { ok: false, error: 'deadline' } } },
   ])('stays cancelled when something breaks after the cancel: $at, $faultAt', ({ at, faultAt, fault }) => {
@@ -316,7 +205,7 @@ describe('the outcome of a session', () => {
     session.send(ended(exited(0)))
     while (session.state.phase !== 'building') session.send(session.open.shift() as SessionMessage)
     session.open.length = 0
-    session.send({ type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken' } } })
+    session.send({ type: 'built', result: { ok: true, value: { type: 'build-failed', error: 'broken', completions: null } } })
     session.settle()
     expect([session.outcome(), session.count('report'), session.count('release-sealed')]).toEqual(['build_error', 1, 1])
   })
@@ -377,7 +266,7 @@ describe('a session under any order of events', () => {
     ended(exited(1)),
     ended({ exit: { type: 'signalled', signal: 'SIGKILL' }, stdoutTail: '', stderrTail: '' }),
     opened,
-    { type: 'call-closed', call: 'c' as never, status: 'ok', promptTokens: 1, sampledTokens: 1, contextExhausted: false },
+    { ...overflowed, status: 'ok', promptTokens: 1, sampledTokens: 1, contextExhausted: false },
     { type: 'begin-run' },
     { type: 'begin-post-run' },
     { type: 'begin-init' },

@@ -72,11 +72,13 @@ describe('an answered call', () => {
     ])
     const buffer = sealed.tokens.slabs[0]?.buffer
     expect(buffer).toBeDefined()
+    const [first, second] = sealed.calls
+    const model = { requested: first?.modelRequested, used: 'policy', dialect: 'openai-chat' }
     expect(proxy.facts).toEqual([
-      { type: 'call-opened', call: sealed.calls[0]?.id, sequence: 0 },
-      { type: 'call-closed', call: sealed.calls[0]?.id, status: 'ok', promptTokens: 2, sampledTokens: 3, contextExhausted: false },
-      { type: 'call-opened', call: sealed.calls[1]?.id, sequence: 1 },
-      { type: 'call-closed', call: sealed.calls[1]?.id, status: 'ok', promptTokens: 6, sampledTokens: 1, contextExhausted: false },
+      { type: 'call-opened', call: first?.id, sequence: 0 },
+      { type: 'call-closed', call: first?.id, status: 'ok', model, promptTokens: 2, sampledTokens: 3, contextExhausted: false },
+      { type: 'call-opened', call: second?.id, sequence: 1 },
+      { type: 'call-closed', call: second?.id, status: 'ok', model, promptTokens: 6, sampledTokens: 1, contextExhausted: false },
     ])
   })
 

@@ -13,9 +13,9 @@ import { emptyResult, type Finished } from '../../trajectory/result.ts'
 import type { LedgerCommand, SettledResult } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { SandboxCommand } from '../sandbox/protocol.ts'
-import type { SessionMessage } from '../session/protocol.ts'
+import type { SessionCommand, SessionMessage } from '../session/protocol.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySnapshot, SessionSpec } from './protocol.ts'
-import { type GatewayEffect, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
+import { type GatewayEffect, isCapturing, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
 
 export type GatewayOptions = {
   readonly gateway: GatewayId
@@ -50,7 +50,7 @@ const REOFFER_MS = 50
 export function gatewayActor(options: GatewayOptions): ActorSpec<Message> {
   // Each session sends at most a handful of facts between two turns of this actor; none of them may be refused.
   const { limits } = options
-  const sessions = limits.maxReadySessions + limits.maxRunWorkers + 2 * limits.maxPostrunWorkers
+  const sessions = limits.maxReadySessions + limits.maxRunWorkers + 2 * limits.maxPostrunWorkers + limits.maxCaptures
   let capacity = 4096
   while (capacity < sessions * 16) capacity *= 2
   return { name: `gateway/${options.gateway}`, capacity, create: (context) => createReceiver(context, options) }
@@ -139,6 +139,8 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
       evaluation: null,
       evaluator: spec.request.evaluator?.strategy ?? null,
       calls: 0,
+      // Its door is gone, and with it the key that its agent has.
+      isFinal: spec.kind === 'capture',
     }
     sessions.delete(spec.session)
     settleCrash(spec, emptyResult(facts))
@@ -181,6 +183,13 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
     else advance({ type: 'session-closed', session })
   }
 
+  /** False when there is no such capture: then nobody else will answer. */
+  function tellCapture(session: SessionId, message: SessionCommand): boolean {
+    const address = isCapturing(state, session) ? sessions.get(session) : undefined
+    if (address !== undefined) options.courier(address, message)
+    return address !== undefined
+  }
+
   function advance(message: Parameters<typeof step>[1]): void {
     const [next, effects] = step(state, message, context.clock.nowMs())
     state = next
@@ -221,12 +230,18 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
         case 'replicas-read':
           context.reply(message.read.ask, snapshot(message.replicas))
           return
-        case 'read-access':
+        case 'read-access': {
+          const { session, ask } = message
+          if (!tellCapture(session, { type: 'read-access', ask })) context.reply(ask, null)
+          return
+        }
+        case 'finish-capture': {
+          const { session, reward, ask } = message
+          if (!tellCapture(session, { type: 'finish-capture', reward, ask })) context.reply(ask, false)
+          return
+        }
         case 'read-completions':
           context.reply(message.ask, null)
-          return
-        case 'finish-capture':
-          context.reply(message.ask, false)
           return
         case 'read-inference':
         case 'pause-inference':

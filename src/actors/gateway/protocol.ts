@@ -1,4 +1,5 @@
 // One shard of sessions: stage pools, READY reservations, run slots and cancel.
+import type { ModelUse } from '../../contract/call.ts'
 import type { GatewayId, ReplicaId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import type { ReplicaChange } from '../../contract/replica.ts'
@@ -72,6 +73,8 @@ export type GatewayMetrics = {
 }
 
 export type GatewaySessionView = {
+  /** Of the last call that has ended. */
+  readonly model: ModelUse | null
   readonly session: SessionId
   readonly task: TaskId
   readonly attempt: number
@@ -93,7 +96,7 @@ export type GatewaySnapshot = {
 export type GatewayCommand =
   /** The rollout server knows this gateway now; demand that reached it before that would be nobody's. */
   | { readonly type: 'announce-demand' }
-  /** Uses one slot of the demand this gateway announced. */
+  /** Uses one slot of the demand this gateway announced; a capture uses none. */
   | { readonly type: 'open-session'; readonly spec: SessionSpec }
   | { readonly type: 'cancel-session'; readonly session: SessionId; readonly reason: CancelReason }
   /** INIT is over and the sandbox waits: the session takes its place in READY. */
@@ -102,7 +105,13 @@ export type GatewayCommand =
   | { readonly type: 'session-left-run'; readonly session: SessionId }
   /** The session stopped its sandboxes and reported its result. */
   | { readonly type: 'session-closed'; readonly session: SessionId }
-  | { readonly type: 'session-status'; readonly session: SessionId; readonly status: SessionStatus; readonly calls: number }
+  | {
+      readonly type: 'session-status'
+      readonly session: SessionId
+      readonly status: SessionStatus
+      readonly calls: number
+      readonly model: ModelUse | null
+    }
   /** A session actor threw: its kernel ended it, and nobody else will report on the session. */
   | { readonly type: 'session-crashed'; readonly actor: number; readonly error: string }
   | { readonly type: 'arena-pressure'; readonly high: boolean }
@@ -114,8 +123,8 @@ export type GatewayCommand =
   | { readonly type: 'remove-replica'; readonly replica: ReplicaId; readonly ask: Ask<ReplicaChange> }
   /** Of a capture, once its door is open; null when the gateway does not hold it, or it is over. */
   | { readonly type: 'read-access'; readonly session: SessionId; readonly ask: Ask<SessionAccess | null> }
-  /** A capture is complete: it is sealed and built. False when the gateway holds no such capture. */
-  | { readonly type: 'finish-capture'; readonly session: SessionId; readonly ask: Ask<boolean> }
+  /** A capture is complete: it is sealed and built, and rewarded so if `reward` says. False when the gateway holds no capture of that name. */
+  | { readonly type: 'finish-capture'; readonly session: SessionId; readonly reward: number | null; readonly ask: Ask<boolean> }
   /** Polar's CompletionRecords of a session it holds, as UTF-8 JSON of the list; null when it holds none of that name. */
   | { readonly type: 'read-completions'; readonly session: SessionId; readonly ask: Ask<ArrayBuffer | null> }
   | { readonly type: 'read-inference'; readonly ask: Ask<InferenceStatus> }

@@ -1,4 +1,5 @@
 // The stage pools of one gateway thread: who may initialise, who waits in READY, who runs, who is being finished.
+import type { ModelUse } from '../../contract/call.ts'
 import type { SessionId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import type { Ask } from '../../kernel/ask.ts'
@@ -7,7 +8,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { SessionCommand } from '../session/protocol.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySessionView, SessionSpec } from './protocol.ts'
 
-type Stage = 'init-queued' | 'init' | 'ready' | 'running' | 'post-run-queued' | 'post-run'
+type Stage = 'capturing' | 'init-queued' | 'init' | 'ready' | 'running' | 'post-run-queued' | 'post-run'
 
 type Entry = {
   readonly spec: SessionSpec
@@ -16,6 +17,7 @@ type Entry = {
   readonly holdsReservation: boolean
   readonly status: SessionStatus
   readonly calls: number
+  readonly model: ModelUse | null
   readonly openedAtMs: number
   readonly changedAtMs: number
 }
@@ -97,7 +99,8 @@ export function step(
     case 'session-status': {
       const entry = state.sessions.get(message.session)
       if (entry === undefined) return [state, []]
-      const next = put(state, { ...entry, status: message.status, calls: message.calls, changedAtMs: nowMs })
+      const { status, calls, model } = message
+      const next = put(state, { ...entry, status, calls, model, changedAtMs: nowMs })
       const isNews = entry.status !== message.status
       return [
         next,
@@ -127,6 +130,11 @@ export function metricsOf(state: GatewayState): Omit<GatewayMetrics, 'arena'> {
   }
 }
 
+/** Its door is open, as far as the gateway knows. */
+export function isCapturing(state: GatewayState, session: SessionId): boolean {
+  return state.sessions.get(session)?.stage === 'capturing'
+}
+
 export function specOf(state: GatewayState, session: SessionId): SessionSpec | null {
   return state.sessions.get(session)?.spec ?? null
 }
@@ -140,6 +148,7 @@ export function sessionsOf(state: GatewayState, nowMs: number): readonly Gateway
     ageMs: nowMs - entry.openedAtMs,
     idleMs: nowMs - entry.changedAtMs,
     calls: entry.calls,
+    model: entry.model,
   }))
 }
 
@@ -150,13 +159,27 @@ function open(state: GatewayState, spec: SessionSpec, nowMs: number): Step {
     holdsReservation: true,
     status: 'REGISTERED',
     calls: 0,
+    model: null,
     openedAtMs: nowMs,
     changedAtMs: nowMs,
   }
+  if (spec.kind === 'capture') return openCapture(state, { ...entry, stage: 'capturing', holdsReservation: false })
   const behind = state.initQueue.findIndex((id) => (state.sessions.get(id)?.spec.priority ?? 0) < spec.priority)
   const at = behind === -1 ? state.initQueue.length : behind
   const initQueue = [...state.initQueue.slice(0, at), spec.session, ...state.initQueue.slice(at)]
   return grant({ ...put(state, entry), initQueue }, [{ type: 'spawn-session', spec }])
+}
+
+/** It runs nowhere here: until POSTRUN it takes no place of any stage. */
+function openCapture(state: GatewayState, entry: Entry): Step {
+  const { spec } = entry
+  return [
+    put(state, entry),
+    [
+      { type: 'spawn-session', spec },
+      { type: 'tell-session', session: spec.session, message: { type: 'begin-capture' } },
+    ],
+  ]
 }
 
 function prepared(state: GatewayState, session: SessionId, nowMs: number): Step {

@@ -41,7 +41,8 @@ export type SessionOptions = {
   readonly peers: SessionPeers
   readonly boundary: Boundary
   readonly modelPort: number
-  readonly harness: Harness
+  /** Null for a capture: its agent is not run here. */
+  readonly harness: Harness | null
   readonly agentFolder: (name: string) => string | null
   /** How long an evaluation may wait for a grader sandbox on top of its own budget. */
   readonly graderWaitMs: number
@@ -71,6 +72,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   const judge = (ended: AgentEnded): string | null => {
     const verdict = harness.verdict({
       exitCode: ended.exit.type === 'exited' ? ended.exit.code : -1,
+    if (harness === null) return null
       stdoutTail: ended.stdoutTail,
       stderrTail: ended.stderrTail,
     })
@@ -102,6 +104,19 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
     switch (effect.type) {
       case 'start-sandbox':
         if (runtime == null) {
+      case 'open-door': {
+        const opened = openDoor()
+        if (!opened.ok) context.after(0, { type: 'door-refused', error: opened.error })
+        return
+      }
+      case 'answer-finish':
+        context.reply(effect.ask, effect.isTaken)
+        return
+      case 'answer-access': {
+        const access = door === null ? null : { key: door.key, basePath: door.basePath, modelPort: options.modelPort }
+        context.reply(effect.ask, effect.isOpen ? access : null)
+        return
+      }
           advance(abandonWithoutRuntime())
           return
         }
@@ -151,7 +166,13 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
         return
       case 'announce':
         // Progress for lists: the next status says more than a lost one.
-        context.tell(peers.gateway, { type: 'session-status', session: spec.session, status: effect.status, calls: effect.calls })
+        context.tell(peers.gateway, {
+          type: 'session-status',
+          session: spec.session,
+          status: effect.status,
+          calls: effect.calls,
+          model: effect.model,
+        })
         return
       case 'tell-gateway':
         options.courier(peers.gateway, { type: effect.fact, session: spec.session })
@@ -245,7 +266,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   function prepare(sandbox: StartedSandbox): void {
     context.pipe<Preparation>(
       async () => {
-        if (runtime == null) return { ok: false, blame: 'init', isFinal: true, detail: 'no runtime' }
+        if (runtime == null || harness === null) return { ok: false, blame: 'init', isFinal: true, detail: 'nothing to run, or nowhere' }
         const prepared = await prepareSession(spec, sandbox, runtime, {
           kernel: options.kernel,
           sandboxes: peers.sandboxes,
@@ -325,7 +346,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
 }
 
 function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
-  const { outcome, error, isFinal } = effect
+  const { outcome, error } = effect
   const exit = effect.ended?.exit ?? null
   const isTimeout = outcome === 'agent_timeout'
   const isStoppedEarly = effect.cancelled === 'stopped early: enough usable sessions'
@@ -336,7 +357,8 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
     node,
     outcome,
     error,
-    isFinal,
+    // Whoever was given the door of this attempt has no other.
+    isFinal: effect.isFinal || spec.kind === 'capture',
     timing: effect.timing,
     // As for sessions that were stopped before they were dispatched, so that a trainer reads one kind of mark.
     taskMetadata: isStoppedEarly ? { ...spec.request.metadata, early_stop_cancelled: true, fully_masked: true } : spec.request.metadata,
@@ -349,7 +371,7 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
       runtime_notes: effect.notes,
     },
     evaluation: effect.evaluation,
-    evaluator: spec.request.evaluator?.strategy ?? null,
+    evaluator: spec.kind === 'capture' && effect.evaluation !== null ? 'client' : (spec.request.evaluator?.strategy ?? null),
     calls: effect.calls,
   }
 }

@@ -1,9 +1,11 @@
 // The phases of a session, what each of them holds, and what a step may ask the shell to do.
+import type { ModelUse } from '../../contract/call.ts'
 import type { Outcome, SessionStatus } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
+import type { Ask } from '../../kernel/ask.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
-import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
+import type { CancelReason, SessionAccess, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
 import type { Deadline } from './protocol.ts'
 
@@ -12,6 +14,8 @@ export type Budgets = {
   readonly initMs: number
   readonly agentMs: number
   readonly firstCallMs: number
+  /** For a capture: how long it may have no call in flight. */
+  readonly captureIdleMs: number
   readonly buildMs: number
   readonly evaluateMs: number
   readonly teardownMs: number
@@ -39,15 +43,24 @@ export type Common = {
   readonly marks: Marks
   readonly durations: Readonly<Record<string, number>>
   readonly calls: number
+  /** Of the last call that has ended. */
+  readonly model: ModelUse | null
   readonly contextExhausted: boolean
   /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
   readonly cancelled: CancelReason | null
 }
 
-export type Ended = Common & { readonly verdict: Verdict; readonly sandbox: StartedSandbox | null; readonly ended: AgentEnded | null }
+export type Ended = Common & {
+  readonly verdict: Verdict
+  readonly sandbox: StartedSandbox | null
+  readonly ended: AgentEnded | null
+  /** Of a capture, given by whoever finished it. */
+  readonly clientReward: number | null
+}
 
 export type SessionState =
   | (Common & { readonly phase: 'queued' })
+  | (Common & { readonly phase: 'capturing'; readonly inFlight: number })
   | (Common & { readonly phase: 'starting' })
   | (Common & { readonly phase: 'preparing'; readonly sandbox: StartedSandbox })
   | (Common & { readonly phase: 'ready'; readonly sandbox: StartedSandbox })
@@ -65,6 +78,10 @@ export type SessionState =
   | { readonly phase: 'closed' }
 
 export type SessionEffect =
+  /** At once, for an agent that runs elsewhere. */
+  | { readonly type: 'open-door' }
+  | { readonly type: 'answer-finish'; readonly ask: Ask<boolean>; readonly isTaken: boolean }
+  | { readonly type: 'answer-access'; readonly ask: Ask<SessionAccess | null>; readonly isOpen: boolean }
   | { readonly type: 'start-sandbox' }
   | { readonly type: 'prepare'; readonly sandbox: StartedSandbox }
   | { readonly type: 'launch'; readonly sandbox: StartedSandbox }
@@ -72,7 +89,7 @@ export type SessionEffect =
   | { readonly type: 'disarm'; readonly deadline: Deadline }
   | { readonly type: 'kill-agent'; readonly sandbox: StartedSandbox }
   | { readonly type: 'seal' }
-  | { readonly type: 'announce'; readonly status: SessionStatus; readonly calls: number }
+  | { readonly type: 'announce'; readonly status: SessionStatus; readonly calls: number; readonly model: ModelUse | null }
   | { readonly type: 'tell-gateway'; readonly fact: 'session-prepared' | 'session-left-run' }
   | { readonly type: 'build'; readonly sealed: SealedCalls }
   | { readonly type: 'release-sealed' }
@@ -107,3 +124,22 @@ export type SessionStep = readonly [SessionState, readonly SessionEffect[]]
 
 /** The agent may act: its process is being launched, or runs. */
 export type Live = Extract<SessionState, { phase: 'launching' | 'running' }>
+
+export function announcement({ calls, model }: Common, status: SessionStatus): SessionEffect {
+  return { type: 'announce', status, calls, model }
+}
+
+export function marked(state: { readonly marks: Marks }, name: string, nowMs: number): Marks {
+  return { ...state.marks, [name]: nowMs }
+}
+
+/** What every phase keeps, without what only this one has. */
+export function commonOf(state: Common): Common {
+  const { spec, policy, marks, durations, calls, model, contextExhausted, cancelled } = state
+  return { spec, policy, marks, durations, calls, model, contextExhausted, cancelled }
+}
+
+export function endedOf(state: Ended): Ended {
+  const { verdict, sandbox, ended, clientReward } = state
+  return { ...commonOf(state), verdict, sandbox, ended, clientReward }
+}

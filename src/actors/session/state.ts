@@ -3,7 +3,20 @@ import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
-import type { Common, Ended, Live, Marks, SessionEffect, SessionPolicy, SessionState, SessionStep, Verdict } from './phases.ts'
+import { beginCapture, captureFinished, captureTimedOut, clientEvaluation, countCall, leaveCapture } from './capture.ts'
+import {
+  announcement,
+  commonOf,
+  type Ended,
+  endedOf,
+  type Live,
+  marked,
+  type SessionEffect,
+  type SessionPolicy,
+  type SessionState,
+  type SessionStep,
+  type Verdict,
+} from './phases.ts'
 import type { Deadline, SessionMessage } from './protocol.ts'
 import { timingOf } from './timing.ts'
 import { afterEvaluation, afterSeal, isGraded, type Judge, overridden, verdictOf } from './verdict.ts'
@@ -16,6 +29,7 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
     marks: { opened: nowMs },
     durations: {},
     calls: 0,
+    model: null,
     contextExhausted: false,
     cancelled: null,
   }
@@ -24,12 +38,24 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
 export function step(state: SessionState, message: SessionMessage, nowMs: number, judge: Judge): SessionStep {
   if (state.phase === 'closed') return [state, []]
   switch (message.type) {
+    case 'begin-capture':
+      return beginCapture(state, nowMs)
+    case 'door-refused':
+      if (state.phase !== 'capturing') return [state, []]
+      return leaveCapture(state, { outcome: 'init_error', error: message.error }, null, nowMs)
+    case 'finish-capture': {
+      const isTaken = state.phase === 'capturing'
+      const answer: SessionEffect = { type: 'answer-finish', ask: message.ask, isTaken }
+      return isTaken ? prefixed(answer, captureFinished(state, message.reward, nowMs)) : [state, [answer]]
+    }
+    case 'read-access':
+      return [state, [{ type: 'answer-access', ask: message.ask, isOpen: state.phase === 'capturing' }]]
     case 'begin-init':
       if (state.phase !== 'queued') return [state, []]
       return [
         { ...state, phase: 'starting', marks: marked(state, 'initBegan', nowMs) },
         [
-          { type: 'announce', status: 'INITIALIZING', calls: 0 },
+          announcement(state, 'INITIALIZING'),
           { type: 'arm', deadline: 'init', afterMs: state.policy.budgets.initMs },
           { type: 'start-sandbox' },
         ],
@@ -58,11 +84,7 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       const durations = { ...state.durations, prepare_ms: prepareMs, agent_setup_ms: setupMs }
       return [
         { ...state, phase: 'ready', durations, marks: marked(state, 'ready', nowMs) },
-        [
-          { type: 'disarm', deadline: 'init' },
-          { type: 'announce', status: 'READY', calls: 0 },
-          { type: 'tell-gateway', fact: 'session-prepared' },
-        ],
+        [{ type: 'disarm', deadline: 'init' }, announcement(state, 'READY'), { type: 'tell-gateway', fact: 'session-prepared' }],
       ]
     }
     case 'begin-run':
@@ -70,7 +92,7 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       return [
         { ...state, phase: 'launching', marks: marked(state, 'runBegan', nowMs) },
         [
-          { type: 'announce', status: 'RUNNING', calls: 0 },
+          announcement(state, 'RUNNING'),
           { type: 'arm', deadline: 'agent', afterMs: state.policy.budgets.agentMs },
           { type: 'arm', deadline: 'first-call', afterMs: state.policy.budgets.firstCallMs },
           { type: 'launch', sandbox: state.sandbox },
@@ -92,24 +114,20 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
     }
     case 'process-ended':
       return processEnded(state, message.ended, nowMs, judge)
-    case 'call-opened':
+    case 'call-opened': {
+      if (state.phase === 'capturing') return countCall(state, 1)
       if (!isLive(state)) return [state, []]
-      return [
-        { ...state, calls: state.calls + 1 },
-        [
-          ...(state.calls === 0 ? ([{ type: 'disarm', deadline: 'first-call' }] as const) : []),
-          { type: 'announce', status: 'RUNNING', calls: state.calls + 1 },
-        ],
-      ]
-    case 'call-closed':
-      return [
-        {
-          ...state,
-          // An agent that made room and was answered again has got over it.
-          contextExhausted: message.contextExhausted || (state.contextExhausted && message.status !== 'ok'),
-        },
-        [],
-      ]
+      const next = { ...state, calls: state.calls + 1 }
+      const first: readonly SessionEffect[] = state.calls === 0 ? [{ type: 'disarm', deadline: 'first-call' }] : []
+      return [next, [...first, announcement(next, 'RUNNING')]]
+    }
+    case 'call-closed': {
+      // An agent that made room and was answered again has got over it.
+      const contextExhausted = message.contextExhausted || (state.contextExhausted && message.status !== 'ok')
+      const next = { ...state, contextExhausted, model: message.model }
+      if (next.phase === 'capturing') return countCall(next, -1)
+      return [next, isLive(next) ? [announcement(next, 'RUNNING')] : []]
+    }
     case 'deadline-passed':
       return deadlinePassed(state, message.of, nowMs)
     case 'cancel':
@@ -129,10 +147,7 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
         : { outcome: 'runtime_error' as const, error: `the captured calls could not be sealed: ${message.result.error.message}` }
       return [
         { ...state, phase: 'post-run-queued', sealed, verdict: overridden(state, verdict), marks: marked(state, 'postRunQueued', nowMs) },
-        [
-          { type: 'announce', status: 'POST_RUN', calls: state.calls },
-          { type: 'tell-gateway', fact: 'session-left-run' },
-        ],
+        [announcement(state, 'POST_RUN'), { type: 'tell-gateway', fact: 'session-left-run' }],
       ]
     }
     case 'begin-post-run': {
@@ -141,10 +156,7 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       if (state.sealed === null) return finish(begun, null, null, nowMs)
       return [
         { ...begun, phase: 'building', marks: marked(begun, 'buildBegan', nowMs) },
-        [
-          { type: 'announce', status: 'BUILDING', calls: state.calls },
-          { type: 'build', sealed: state.sealed },
-        ],
+        [announcement(state, 'BUILDING'), { type: 'build', sealed: state.sealed }],
       ]
     }
     case 'built':
@@ -163,10 +175,9 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       const { result } = message
       if (result.ok && result.value.type === 'finished') {
         const { payload, summary } = result.value
-        return [
-          { ...state, phase: 'recording', payload, summary, isStopped: false },
-          [{ type: 'record', payload, summary, isRetry: false }, { type: 'stop-sandboxes' }],
-        ]
+        const isStopped = state.spec.kind === 'capture'
+        const record: SessionEffect = { type: 'record', payload, summary, isRetry: false }
+        return [{ ...state, phase: 'recording', payload, summary, isStopped }, isStopped ? [record] : [record, { type: 'stop-sandboxes' }]]
       }
       // The result could not be made from what was built: a result without traces always can.
       const error = result.ok && result.value.type === 'build-failed' ? result.value.error : result.ok ? 'unexpected reply' : result.error
@@ -233,6 +244,7 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
         nowMs,
       )
     case 'agent':
+      if (state.phase === 'capturing') return captureTimedOut(state, 'agent', nowMs)
       if (!isLive(state)) return [state, []]
       return leaveRun(
         state,
@@ -245,6 +257,8 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
     case 'first-call':
       if (!isLive(state) || state.calls > 0) return [state, []]
       return leaveRun(state, { outcome: 'harness_error', error: `no model call within ${budgets.firstCallMs} ms` }, null, nowMs)
+    case 'idle':
+      return state.phase === 'capturing' ? captureTimedOut(state, 'idle', nowMs) : [state, []]
     default:
       return unreachable(deadline)
   }
@@ -263,6 +277,8 @@ function cancel(state: SessionState, reason: CancelReason, nowMs: number): Sessi
     case 'launching':
     case 'running':
       return leaveRun({ ...state, cancelled: reason }, verdict, null, nowMs)
+    case 'capturing':
+      return leaveCapture({ ...state, cancelled: reason }, verdict, null, nowMs)
     case 'evaluating':
       return prefixed({ type: 'withdraw-evaluation' }, finish({ ...state, verdict, cancelled: reason }, state.payload, null, nowMs))
     case 'killing':
@@ -290,7 +306,7 @@ function abandon(
 ): SessionStep {
   const common = { ...commonOf(state), marks: marked(state, 'agentGone', nowMs) }
   return [
-    { ...common, phase: 'sealing', verdict, sandbox, ended: null },
+    { ...common, phase: 'sealing', verdict, sandbox, ended: null, clientReward: null },
     [
       { type: 'disarm', deadline: 'init' },
       { type: 'disarm', deadline: 'agent' },
@@ -304,7 +320,7 @@ function abandon(
 function leaveRun(state: Live, verdict: Verdict, ended: AgentEnded | null, nowMs: number): SessionStep {
   const common = { ...commonOf(state), marks: marked(state, 'agentEnded', nowMs) }
   return [
-    { ...common, phase: 'killing', verdict, sandbox: state.sandbox, ended },
+    { ...common, phase: 'killing', verdict, sandbox: state.sandbox, ended, clientReward: null },
     [
       { type: 'disarm', deadline: 'agent' },
       { type: 'disarm', deadline: 'first-call' },
@@ -329,12 +345,12 @@ function built(state: SessionState, message: Extract<SessionMessage, { type: 'bu
     return prefixed(released, finish({ ...timed, verdict }, null, null, nowMs))
   }
   const { payload, traces } = result.value
-  if (!isGraded(state) || state.sandbox === null) return prefixed(released, finish(timed, payload, null, nowMs))
+  if (!isGraded(state) || state.sandbox === null) return prefixed(released, finish(timed, payload, clientEvaluation(state), nowMs))
   return [
     { ...timed, phase: 'evaluating', payload, traces, marks: marked(timed, 'evaluateBegan', nowMs) },
     [
       released,
-      { type: 'announce', status: 'EVALUATING', calls: state.calls },
+      announcement(state, 'EVALUATING'),
       {
         type: 'evaluate',
         sandbox: state.sandbox,
@@ -367,19 +383,6 @@ function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluatio
   ]
 }
 
-function marked(state: { readonly marks: Marks }, name: string, nowMs: number): Marks {
-  return { ...state.marks, [name]: nowMs }
-}
-
 function prefixed(first: SessionEffect, [state, effects]: SessionStep): SessionStep {
   return [state, [first, ...effects]]
-}
-
-function commonOf(state: Common): Common {
-  const { spec, policy, marks, durations, calls, contextExhausted, cancelled } = state
-  return { spec, policy, marks, durations, calls, contextExhausted, cancelled }
-}
-
-function endedOf(state: Ended): Ended {
-  return { ...commonOf(state), verdict: state.verdict, sandbox: state.sandbox, ended: state.ended }
 }

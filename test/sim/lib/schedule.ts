@@ -65,7 +65,15 @@ export function drawSchedule(seed: number): Schedule {
     })),
     limits: limits(),
     policy: {
-      budgets: { initMs: INIT_MS, agentMs: 60_000, firstCallMs: 30_000, buildMs: 5_000, evaluateMs: 8_000, teardownMs: TEARDOWN_MS },
+      budgets: {
+        initMs: INIT_MS,
+        agentMs: 60_000,
+        firstCallMs: 30_000,
+        captureIdleMs: 30_000,
+        buildMs: 5_000,
+        evaluateMs: 8_000,
+        teardownMs: TEARDOWN_MS,
+      },
       gradeTimeouts: chance(0.5),
     },
     boundary: { engineDeadlineMs: 30_000, acquireDeadlineMs: 60_000, callsPerSession: pick(1, 2, 8), callsPerThread: pick(4, 1_024) },
