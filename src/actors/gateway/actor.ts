@@ -14,7 +14,15 @@ import type { LedgerCommand, SettledResult } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { SandboxCommand } from '../sandbox/protocol.ts'
 import type { SessionCommand, SessionMessage } from '../session/protocol.ts'
-import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySnapshot, SessionSpec } from './protocol.ts'
+import type {
+  GatewayCommand,
+  GatewayLimits,
+  GatewayMetrics,
+  GatewaySnapshot,
+  InferenceStatus,
+  PauseReply,
+  SessionSpec,
+} from './protocol.ts'
 import { type GatewayEffect, isCapturing, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
 
 export type GatewayOptions = {
@@ -188,6 +196,13 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
     const address = isCapturing(state, session) ? sessions.get(session) : undefined
     if (address !== undefined) options.courier(address, message)
     return address !== undefined
+  }
+
+  function readInference(ask: Ask<InferenceStatus>): void {
+    context.pipe(
+      () => options.boundary.inference(),
+      (read) => ({ type: 'inference-read', ask, read }),
+    )
   }
 
   function advance(message: Parameters<typeof step>[1]): void {

@@ -73,8 +73,6 @@ export type GatewayMetrics = {
 }
 
 export type GatewaySessionView = {
-  /** Of the last call that has ended. */
-  readonly model: ModelUse | null
   readonly session: SessionId
   readonly task: TaskId
   readonly attempt: number
@@ -82,6 +80,8 @@ export type GatewaySessionView = {
   readonly ageMs: number
   readonly idleMs: number
   readonly calls: number
+  /** Of the last call that has ended. */
+  readonly model: ModelUse | null
 }
 
 export type GatewaySnapshot = {
@@ -125,8 +125,14 @@ export type GatewayCommand =
   | { readonly type: 'read-access'; readonly session: SessionId; readonly ask: Ask<SessionAccess | null> }
   /** A capture is complete: it is sealed and built, and rewarded so if `reward` says. False when the gateway holds no capture of that name. */
   | { readonly type: 'finish-capture'; readonly session: SessionId; readonly reward: number | null; readonly ask: Ask<boolean> }
-  /** Polar's CompletionRecords of a session it holds, as UTF-8 JSON of the list; null when it holds none of that name. */
-  | { readonly type: 'read-completions'; readonly session: SessionId; readonly ask: Ask<ArrayBuffer | null> }
+  /** Calls of a session it holds, in the order of their arrival, from the one of that sequence number on. */
+  | {
+      readonly type: 'read-completions'
+      readonly session: SessionId
+      readonly from: number
+      readonly limit: number
+      readonly ask: Ask<CompletionsReply>
+    }
   | { readonly type: 'read-inference'; readonly ask: Ask<InferenceStatus> }
   /** Holds new calls at once; answered when those in flight have ended. */
   | { readonly type: 'pause-inference'; readonly timeoutMs: number; readonly ask: Ask<PauseReply> }

@@ -70,9 +70,9 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   const runtime: RuntimeSpec | null | undefined = spec.request.runtime
 
   const judge = (ended: AgentEnded): string | null => {
+    if (harness === null) return null
     const verdict = harness.verdict({
       exitCode: ended.exit.type === 'exited' ? ended.exit.code : -1,
-    if (harness === null) return null
       stdoutTail: ended.stdoutTail,
       stderrTail: ended.stderrTail,
     })
@@ -102,8 +102,6 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
 
   function perform(effect: SessionEffect): void {
     switch (effect.type) {
-      case 'start-sandbox':
-        if (runtime == null) {
       case 'open-door': {
         const opened = openDoor()
         if (!opened.ok) context.after(0, { type: 'door-refused', error: opened.error })
@@ -117,6 +115,8 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
         context.reply(effect.ask, effect.isOpen ? access : null)
         return
       }
+      case 'start-sandbox':
+        if (runtime == null) {
           advance(abandonWithoutRuntime())
           return
         }
