@@ -27,7 +27,7 @@ export function nodeSetup(config: Config, agents: AgentFolders, embedded: Replic
         maxAdmittedSessions: config.limits.admittedSessions,
         maxKeptTasks: config.limits.keptTasks,
       },
-      callback: { ...config.callback, maxRetryAfterMs: LONGEST_RETRY_AFTER_MS },
+      callback: { ...config.callback, maxRetryAfterMs: LONGEST_RETRY_AFTER_MS, maxKept: config.limits.keptTasks },
       logs: { folder: join(config.dataDir, 'logs'), max: config.limits.keptLogs },
       tailBytes: TAIL_BYTES,
       renderMs: RENDER_MS,

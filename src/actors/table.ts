@@ -29,6 +29,11 @@ export function remove<K extends string, V>(table: Table<K, V>, key: K): Table<K
   return { size: table.size - 1, buckets: table.buckets.with(position, bucket.size === 0 ? undefined : bucket) }
 }
 
+/** In no order that means anything. */
+export function* values<K extends string, V>(table: Table<K, V>): Generator<V> {
+  for (const bucket of table.buckets) if (bucket !== undefined) yield* bucket.values()
+}
+
 /** FNV-1a: ids share prefixes, so every character must count. */
 function bucketOf(key: string): number {
   let hash = 0x811c9dc5

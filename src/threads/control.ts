@@ -9,7 +9,7 @@ import type { ServerLimits } from '../actors/rollout-server/entries.ts'
 import type { NodeEvent, RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import { sandboxHost } from '../actors/sandbox/actor.ts'
 import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
-import { openResultReader, type ReadResult, taskResultRenderer } from '../http/task-result.ts'
+import { deliveryRenderer, openResultReader, type ReadResult } from '../http/task-result.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { openKeptLogs } from '../runtime/kept-logs.ts'
@@ -73,7 +73,7 @@ export function openControlActors(
     callbackOutbox({
       limits: setup.callback,
       transport: outside.transport,
-      render: taskResultRenderer(readResult),
+      render: deliveryRenderer(readResult),
       ledger,
       rolloutServer() {
         if (server === null) throw new Error('the outbox delivered before there was a rollout server')

@@ -11,7 +11,7 @@ import { gatewayId, type SessionId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import { buildControlApi, type ControlApiOptions } from '../../src/http/control-api.ts'
 import { openEventFeed } from '../../src/http/events.ts'
-import { openResultReader, taskResultRenderer } from '../../src/http/task-result.ts'
+import { deliveryRenderer, openResultReader } from '../../src/http/task-result.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
@@ -35,7 +35,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   const reports: string[] = []
   const callback: Address<CallbackMessage> = kernel.spawn(
     callbackOutbox({
-      limits: { perTarget: 4, maxAttempts: 3, backoffBaseMs: 1, backoffCapMs: 1, maxRetryAfterMs: 1, deadlineMs: 5_000 },
+      limits: { perTarget: 4, maxAttempts: 3, backoffBaseMs: 1, backoffCapMs: 1, maxRetryAfterMs: 1, deadlineMs: 5_000, maxKept: 100 },
       transport: {
         async post(url, headers, body) {
           delivered.push({ url, key: headers['idempotency-key'] ?? '', body: JSON.parse(Buffer.from(body).toString()) })
@@ -43,7 +43,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
         },
         close: async () => undefined,
       },
-      render: taskResultRenderer(readResult),
+      render: deliveryRenderer(readResult),
       report: ({ task, detail }) => reports.push(`${task}: ${detail}`),
       ledger,
       rolloutServer: () => server,

@@ -15,7 +15,7 @@ class Ledger {
   state
   #asks = 0
   constructor(limits: Partial<typeof LIMITS> = {}) {
-    this.state = emptyLedger({ ...LIMITS, ...limits })
+    this.state = emptyLedger({ ...LIMITS, ...limits }, 'ledger-1')
   }
   tell<R>(make: (ask: Ask<R>) => LedgerCommand): R {
     this.#asks += 1
@@ -27,7 +27,7 @@ class Ledger {
   }
   task(id: string, sessions = [`${id}-s`], overrides: Record<string, unknown> = { callback_url: 'http://127.0.0.1:9/' }): Recorded {
     const task = request(id, overrides)
-    return this.tell((ask) => ({ type: 'record-task', task, sessions: sessions.map(knownSessionId), ask }))
+    return this.tell((ask) => ({ type: 'record-task', key: taskId(task.task_id), task, sessions: sessions.map(knownSessionId), ask }))
   }
   result(id: string, bytes: number | Uint8Array<ArrayBuffer> = 10, attempt = 1, session = `${id}-s`): Recorded {
     const payload = typeof bytes === 'number' ? new ArrayBuffer(bytes) : bytes.buffer

@@ -1,18 +1,17 @@
 // The shell of the outbox: renders and posts task results, cuts overdue attempts, records what became of each.
-import type { SessionId, TaskId } from '../../contract/ids.ts'
-import type { TaskStatus } from '../../contract/task.ts'
+import type { TaskId } from '../../contract/ids.ts'
 import type { ActorContext, ActorSpec } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Timer } from '../../kernel/clock.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
+import type { Delivery, Parcel } from './delivery.ts'
 import {
   type AttemptOutcome,
   type CallbackLimits,
   type CallbackMessage,
   type DeadLetter,
-  type Delivery,
   emptyOutbox,
   type OutboxEffect,
   step,
@@ -22,18 +21,13 @@ import type { CallbackTransport } from './transport.ts'
 const LEDGER_DEADLINE_MS = 10_000
 const MAILBOX = 4096
 
-/** Polar's TaskResult as JSON bytes; rejects when a result cannot be had. */
-export type RenderTaskResult = (
-  task: TaskId,
-  status: TaskStatus,
-  sessions: readonly SessionId[],
-  signal: AbortSignal,
-) => Promise<Uint8Array>
+/** Polar's TaskResult, or the SessionResult of a session by itself, as JSON bytes; rejects when a result cannot be had. */
+export type RenderDelivery = (content: Pick<Parcel, 'shape' | 'task' | 'status' | 'sessions'>, signal: AbortSignal) => Promise<Uint8Array>
 
 export type CallbackOptions = {
   readonly limits: CallbackLimits
   readonly transport: CallbackTransport
-  readonly render: RenderTaskResult
+  readonly render: RenderDelivery
   readonly ledger: Address<LedgerCommand>
   /** Known only after both actors are spawned. */
   readonly rolloutServer: () => Address<RolloutServerCommand>
@@ -53,7 +47,7 @@ export function callbackOutbox(options: CallbackOptions): ActorSpec<CallbackMess
           if (message.type === 'attempt-ended') land(flights, message.task)
           const backlog: CallbackMessage[] = [message]
           for (let next = backlog.shift(); next !== undefined; next = backlog.shift()) {
-            const [after, effects] = step(state, next, context.random.next())
+            const [after, effects] = step(state, next, { chance: context.random.next(), wallMs: context.clock.wallMs() })
             state = after
             for (const effect of effects) {
               const told = run(context, options, flights, effect)
@@ -86,9 +80,9 @@ function run(
   switch (effect.type) {
     case 'send': {
       const { delivery, deadlineMs } = effect
-      const { task, tries } = delivery
+      const { task, stamp } = delivery
       const controller = new AbortController()
-      const overdue = context.after(deadlineMs, { type: 'attempt-overdue', task, try: tries })
+      const overdue = context.after(deadlineMs, { type: 'attempt-overdue', task, stamp })
       flights.set(task, { controller, overdue })
       context.pipe(
         // The race frees the place at the deadline even if rendering or the transport does not heed the signal.
@@ -96,37 +90,40 @@ function run(
         (settled) => ({
           type: 'attempt-ended',
           task,
-          try: tries,
+          stamp,
           outcome: settled.ok ? settled.value : { type: 'failed', detail: settled.error.message },
         }),
       )
       return null
     }
     case 'abort':
-      flights.get(effect.task)?.controller.abort(new Error('no answer within the deadline'))
+      flights.get(effect.task)?.controller.abort(new Error(effect.reason))
       return null
     case 'after':
       context.after(effect.delayMs, effect.message)
       return null
     case 'record': {
-      const { task, verdict } = effect
+      const { task, stamp, news } = effect
       context.ask<LedgerCommand, Recorded>(
         options.ledger,
-        (ask) => ({ type: 'record-delivery', task, state: verdict.state, detail: verdict.detail, ask }),
+        (ask) => ({ type: 'record-delivery', task, state: news.state, detail: news.detail, ask }),
         LEDGER_DEADLINE_MS,
-        (answer) => ({ type: 'delivery-recorded', task, answer }),
+        (answer) => ({ type: 'delivery-recorded', task, stamp, answer }),
       )
       return null
     }
     case 'tell': {
-      const { task, state } = effect
-      return { type: 'told', task, offer: context.tell(options.rolloutServer(), { type: 'task-delivered', task, state }) }
+      const { task, stamp, state } = effect
+      const message =
+        state === 'pending' ? ({ type: 'delivery-reopened', task } as const) : ({ type: 'task-delivered', task, state } as const)
+      return { type: 'told', task, stamp, offer: context.tell(options.rolloutServer(), message) }
     }
     case 'report':
       options.report(effect.letter)
       return null
-    case 'answer':
-      context.reply(effect.ask, effect.undelivered)
+    case 'reply':
+      // The effect was made with the ask it answers, so the value is of its type.
+      context.reply(effect.ask, effect.value as never)
       return null
     default:
       return unreachable(effect)
@@ -134,8 +131,8 @@ function run(
 }
 
 async function attempt(options: CallbackOptions, delivery: Delivery, signal: AbortSignal, wallMs: () => number): Promise<AttemptOutcome> {
-  const { task, url, status, sessions, idempotencyKey, tries } = delivery
-  const body = await options.render(task, status, sessions, signal)
+  const { url, idempotencyKey, tries } = delivery
+  const body = await options.render(delivery, signal)
   signal.throwIfAborted()
   const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey, 'x-polar-delivery-attempt': String(tries) }
   const reply = await options.transport.post(url, headers, body, signal)

@@ -2,6 +2,7 @@
 import type { SessionId, TaskId } from '../../contract/ids.ts'
 import type { TaskStatus } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
+import type { DeliveryState } from '../ledger/protocol.ts'
 
 export type Undelivered = {
   readonly task: TaskId
@@ -15,25 +16,31 @@ export type Undelivered = {
 /** What became of a task's callback, or is still to become of it. */
 export type DeliveryView = {
   readonly task: TaskId
-  readonly state: 'pending' | 'delivered' | 'dead'
-  /** Of the receiver; the rest of its URL may hold a secret. */
-  readonly origin: string
+  /** `none`: it was never to go anywhere. */
+  readonly state: DeliveryState | 'none'
+  /** Of the receiver; the rest of its URL may hold a secret. Null with `none`. */
+  readonly origin: string | null
+  /** Since it was last driven. */
   readonly tries: number
   /** How the last try went; null before one has ended. */
   readonly detail: string | null
   readonly endedAtMs: number | null
 }
 
-/** `unknown`: no such task was ever to be delivered, or it is no longer kept; `target`: the URL may not be called. */
+/**
+ * `unknown`: no such task has ended, or it is no longer kept; `target`: there is no URL, or none that may be called. Then none is driven.
+ * `lost`: the ledger no longer keeps their results.
+ */
 export type RedriveReply =
-  | { readonly type: 'redriven'; readonly tasks: readonly TaskId[] }
+  | { readonly type: 'redriven'; readonly tasks: readonly TaskId[]; readonly lost: readonly TaskId[] }
   | { readonly type: 'unknown' | 'target'; readonly detail: string }
 
 export type CallbackCommand =
   | {
       readonly type: 'deliver'
       readonly task: TaskId
-      readonly url: string
+      /** Null: to nobody, until it is driven somewhere. */
+      readonly url: string | null
       /** Polar's TaskResult, or for a session by itself its SessionResult. */
       readonly shape: 'task' | 'session'
       readonly status: TaskStatus
@@ -41,14 +48,23 @@ export type CallbackCommand =
       /** The attempt whose result stands, per session: with the task's id the identity of the delivery. */
       readonly attempts: readonly number[]
     }
-  /** Newest first; ended ones are kept for as many tasks as the rollout server keeps. */
+  /** Newest first; ended ones are kept for as many tasks as the rollout server keeps. `state` null: of every task that has a receiver. */
   | {
       readonly type: 'list-deliveries'
       readonly state: DeliveryView['state'] | null
       readonly limit: number
       readonly ask: Ask<readonly DeliveryView[]>
     }
-  /** Delivers again, whatever became of it, from the first try on; `tasks` null: all that are dead. `url` null: to where it was to go. */
-  | { readonly type: 'redrive'; readonly tasks: readonly TaskId[] | null; readonly url: string | null; readonly ask: Ask<RedriveReply> }
+  /**
+   * Delivers again, whatever became of it, from the first try on. `tasks` null: all of these states. `url` null: to where it was to go.
+   * Answered when the ledger keeps every one of them until it has come to its end again.
+   */
+  | {
+      readonly type: 'redrive'
+      readonly tasks: readonly TaskId[] | null
+      readonly states: readonly DeliveryView['state'][]
+      readonly url: string | null
+      readonly ask: Ask<RedriveReply>
+    }
   /** What is neither delivered nor given up, in the order it came. */
   | { readonly type: 'list-undelivered'; readonly ask: Ask<readonly Undelivered[]> }

@@ -1,13 +1,26 @@
-// The outbox: which delivery is under way, which waits for its target or its next try, and when one is given up. Pure; actor.ts sends.
+// The outbox: what becomes of each try, when one is given up, and who is told. Pure; actor.ts sends.
 
-import { canonicalDigest } from '../../contract/digest.ts'
-import type { SessionId, TaskId } from '../../contract/ids.ts'
-import type { TaskStatus } from '../../contract/task.ts'
+import type { TaskId } from '../../contract/ids.ts'
 import type { Offer } from '../../kernel/address.ts'
 import type { Answer, Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { Recorded } from '../ledger/protocol.ts'
+import type { DeliveryState, Recorded } from '../ledger/protocol.ts'
+import { emptyTable, lookUp, type Table, values } from '../table.ts'
+import {
+  type Addressed,
+  addressed,
+  type Delivery,
+  type Kept,
+  type News,
+  originOf,
+  parcelOf,
+  stateOf,
+  undelivered,
+  viewOf,
+} from './delivery.ts'
+import { freePlace, keep, line, put, takeKept } from './lines.ts'
 import type { CallbackCommand, Undelivered } from './protocol.ts'
+import { type Redrive, redrive, settleRedrives } from './redrive.ts'
 import { checkTarget } from './target.ts'
 
 export type CallbackLimits = {
@@ -20,6 +33,8 @@ export type CallbackLimits = {
   readonly maxRetryAfterMs: number
   /** For one attempt, rendering included. */
   readonly deadlineMs: number
+  /** Ended deliveries that can be listed and driven again. */
+  readonly maxKept: number
 }
 
 export type AttemptOutcome =
@@ -27,45 +42,27 @@ export type AttemptOutcome =
   /** No answer: rendering, the network, or the deadline. */
   | { readonly type: 'failed'; readonly detail: string }
 
-type Verdict = { readonly state: 'delivered' | 'dead'; readonly detail: string }
-
-type Parcel = {
-  readonly task: TaskId
-  readonly url: string
-  readonly origin: string
-  readonly status: TaskStatus
-  readonly sessions: readonly SessionId[]
-  /** Says what is delivered without its bytes: the same for every try, and for every rendering. */
-  readonly idempotencyKey: string
-  /** Tries begun. */
-  readonly tries: number
-  /** How the last finished try went wrong. */
-  readonly trouble: string | null
-}
-
-export type Delivery = Parcel &
-  (
-    | { readonly phase: 'waiting' }
-    | { readonly phase: 'sending' }
-    | { readonly phase: 'resting' }
-    /** Decided; the ledger and the rollout server are being told. */
-    | { readonly phase: 'closing'; readonly verdict: Verdict }
-  )
-
 export type OutboxState = {
   readonly limits: CallbackLimits
   /** At most one for each task that the rollout server keeps: that table's bound is the outbox's. */
-  readonly deliveries: ReadonlyMap<TaskId, Delivery>
+  readonly deliveries: Table<TaskId, Delivery>
+  readonly kept: Table<TaskId, Kept>
+  /** Of what is kept, oldest first. */
+  readonly order: readonly TaskId[]
   readonly targets: ReadonlyMap<string, { readonly sending: number; readonly line: readonly TaskId[] }>
+  readonly redrives: readonly Redrive[]
+  readonly sequence: number
 }
 
-type CallbackSignal =
-  | { readonly type: 'attempt-ended'; readonly task: TaskId; readonly try: number; readonly outcome: AttemptOutcome }
-  | { readonly type: 'attempt-overdue'; readonly task: TaskId; readonly try: number }
-  | { readonly type: 'rested'; readonly task: TaskId }
-  | { readonly type: 'delivery-recorded'; readonly task: TaskId; readonly answer: Answer<Recorded> }
-  | { readonly type: 'told'; readonly task: TaskId; readonly offer: Offer }
-  | { readonly type: 'close-again'; readonly task: TaskId }
+/** `stamp` is of what was waited for: when the delivery has gone on to something else, the answer comes too late. */
+type CallbackSignal = { readonly task: TaskId; readonly stamp: number } & (
+  | { readonly type: 'attempt-ended'; readonly outcome: AttemptOutcome }
+  | { readonly type: 'attempt-overdue' }
+  | { readonly type: 'rested' }
+  | { readonly type: 'delivery-recorded'; readonly answer: Answer<Recorded> }
+  | { readonly type: 'told'; readonly offer: Offer }
+  | { readonly type: 'tell-again' }
+)
 
 export type CallbackMessage = CallbackCommand | CallbackSignal
 
@@ -73,49 +70,65 @@ export type DeadLetter = Pick<Undelivered, 'task' | 'origin'> & { readonly detai
 
 export type OutboxEffect =
   | { readonly type: 'send'; readonly delivery: Delivery; readonly deadlineMs: number }
-  | { readonly type: 'abort'; readonly task: TaskId }
+  | { readonly type: 'abort'; readonly task: TaskId; readonly reason: string }
   | { readonly type: 'after'; readonly delayMs: number; readonly message: CallbackSignal }
-  | { readonly type: 'record'; readonly task: TaskId; readonly verdict: Verdict }
-  | { readonly type: 'tell'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  | { readonly type: 'record'; readonly task: TaskId; readonly stamp: number; readonly news: News }
+  | { readonly type: 'tell'; readonly task: TaskId; readonly stamp: number; readonly state: DeliveryState }
   /** Once for each dead letter: nobody else hears of it unasked. */
   | { readonly type: 'report'; readonly letter: DeadLetter }
-  | { readonly type: 'answer'; readonly ask: Ask<readonly Undelivered[]>; readonly undelivered: readonly Undelivered[] }
+  | { readonly type: 'reply'; readonly ask: Ask<never>; readonly value: unknown }
 
-const CLOSE_AGAIN_MS = 1_000
+const TELL_AGAIN_MS = 1_000
 
 export function emptyOutbox(limits: CallbackLimits): OutboxState {
-  return { limits, deliveries: new Map(), targets: new Map() }
+  return { limits, deliveries: emptyTable(), kept: emptyTable(), order: [], targets: new Map(), redrives: [], sequence: 0 }
 }
 
-type Step = readonly [OutboxState, readonly OutboxEffect[]]
+export type Step = readonly [OutboxState, readonly OutboxEffect[]]
 
 /** `chance`, in [0, 1), is the jitter of a pause that begins in this step. */
-export function step(state: OutboxState, message: CallbackMessage, chance: number): Step {
-  if (message.type === 'deliver') return accept(state, message)
-  if (message.type === 'list-deliveries' || message.type === 'redrive') return [state, []]
-  if (message.type === 'list-undelivered') return [state, [{ type: 'answer', ask: message.ask, undelivered: undeliveredOf(state) }]]
-  const delivery = state.deliveries.get(message.task)
-  if (delivery === undefined) return [state, []]
+export type Now = { readonly chance: number; readonly wallMs: number }
+
+export function step(state: OutboxState, message: CallbackMessage, now: Now): Step {
+  switch (message.type) {
+    case 'deliver':
+      return accept(state, message, now)
+    case 'redrive':
+      return redrive(state, message, now.wallMs)
+    case 'list-deliveries':
+      return [state, [{ type: 'reply', ask: message.ask, value: list(state, message) }]]
+    case 'list-undelivered':
+      return [state, [{ type: 'reply', ask: message.ask, value: undelivered(values(state.deliveries)) }]]
+    default:
+      return goOn(state, message, now)
+  }
+}
+
+function goOn(state: OutboxState, message: CallbackSignal, now: Now): Step {
+  const { task, stamp } = message
+  const delivery = lookUp(state.deliveries, task)
+  if (delivery === undefined || delivery.stamp !== stamp) return [state, []]
   switch (message.type) {
     case 'attempt-ended':
-      if (delivery.phase !== 'sending' || delivery.tries !== message.try) return [state, []]
-      return endAttempt(state, delivery, message.outcome, chance)
+      return delivery.phase === 'sending' ? endAttempt(state, delivery, message.outcome, now) : [state, []]
     case 'attempt-overdue':
-      if (delivery.phase !== 'sending' || delivery.tries !== message.try) return [state, []]
-      return [state, [{ type: 'abort', task: delivery.task }]]
+      return delivery.phase === 'sending' ? [state, [{ type: 'abort', task, reason: 'no answer within the deadline' }]] : [state, []]
     case 'rested':
-      return delivery.phase === 'resting' ? line(state, delivery) : [state, []]
-    case 'delivery-recorded':
-      if (delivery.phase !== 'closing') return [state, []]
+      return delivery.phase === 'resting' ? line(state, addressed(delivery, delivery.url)) : [state, []]
+    case 'delivery-recorded': {
+      if (delivery.phase !== 'telling') return [state, []]
+      const { news } = delivery
       if (!message.answer.ok || (message.answer.value.type === 'refused' && message.answer.value.reason === 'full')) {
-        return [state, [closeAgain(delivery.task)]]
+        return [state, [tellAgain(task, stamp)]]
       }
-      return [state, [{ type: 'tell', task: delivery.task, state: delivery.verdict.state }]]
+      if (message.answer.value.type === 'refused' && news.state === 'pending') return giveUpLost(state, delivery, now)
+      return [state, [{ type: 'tell', task, stamp, state: news.state }]]
+    }
     case 'told':
-      if (delivery.phase !== 'closing') return [state, []]
-      return message.offer === 'accepted' ? [drop(state, delivery.task), []] : [state, [closeAgain(delivery.task)]]
-    case 'close-again':
-      return delivery.phase === 'closing' ? [state, [{ type: 'record', task: delivery.task, verdict: delivery.verdict }]] : [state, []]
+      if (delivery.phase !== 'telling') return [state, []]
+      return message.offer === 'accepted' ? told(state, delivery, delivery.news) : [state, [tellAgain(task, stamp)]]
+    case 'tell-again':
+      return delivery.phase === 'telling' ? [state, [{ type: 'record', task, stamp, news: delivery.news }]] : [state, []]
     default:
       return unreachable(message)
   }
@@ -126,96 +139,81 @@ function isRetried(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500
 }
 
-function undeliveredOf({ deliveries }: OutboxState): readonly Undelivered[] {
-  return [...deliveries.values()]
-    .filter((delivery) => delivery.phase !== 'closing')
-    .map(({ task, origin, tries, trouble }) => ({ task, origin, tries, trouble }))
+function list({ deliveries, kept }: OutboxState, { state, limit }: Extract<CallbackCommand, { type: 'list-deliveries' }>) {
+  return [...values(deliveries), ...values(kept)]
+    .filter((delivery) => (state === null ? stateOf(delivery) !== 'none' : stateOf(delivery) === state))
+    .sort((a, b) => b.sequence - a.sequence)
+    .slice(0, limit)
+    .map(viewOf)
 }
 
-function accept(state: OutboxState, { task, url, status, sessions, attempts }: Extract<CallbackCommand, { type: 'deliver' }>): Step {
-  if (state.deliveries.has(task)) return [state, []]
-  const idempotencyKey = `${task}-${canonicalDigest([task, sessions.map((session, i) => [session, attempts[i] ?? 0])]).slice(0, 32)}`
+function accept(state: OutboxState, command: Extract<CallbackCommand, { type: 'deliver' }>, { wallMs }: Now): Step {
+  const { task, url } = command
+  if (lookUp(state.deliveries, task) !== undefined) return [state, []]
+  const parcel = parcelOf(state.sequence + 1, command)
+  const fresh = { ...takeKept(state, task), sequence: parcel.sequence }
+  if (url === null) return [keep(fresh, { ...parcel, url, state: 'none' }), []]
   const problem = checkTarget(url)
-  const origin = URL.canParse(url) ? new URL(url).origin : ''
-  const delivery: Delivery = { phase: 'waiting', task, url, origin, status, sessions, idempotencyKey, tries: 0, trouble: null }
-  return problem === null ? line(state, delivery) : close(state, delivery, { state: 'dead', detail: `callback_url ${problem}` })
+  if (problem === null) return line(fresh, addressed(parcel, url))
+  return tell(fresh, addressed(parcel, url), { state: 'dead', detail: `callback_url ${problem}`, atMs: wallMs })
 }
 
-function line(state: OutboxState, delivery: Delivery): Step {
-  const target = state.targets.get(delivery.origin) ?? { sending: 0, line: [] }
-  const targets = new Map(state.targets).set(delivery.origin, { ...target, line: [...target.line, delivery.task] })
-  return sendNext({ ...put(state, { ...parcelOf(delivery), phase: 'waiting' }), targets }, delivery.origin)
-}
-
-function sendNext(state: OutboxState, origin: string): Step {
-  const target = state.targets.get(origin)
-  const first = target?.line[0]
-  if (target === undefined || first === undefined || target.sending >= state.limits.perTarget) return [state, []]
-  const waiting = state.deliveries.get(first)
-  if (waiting === undefined) throw new Error(`task ${first} is in line without a delivery`)
-  const delivery: Delivery = { ...parcelOf(waiting), phase: 'sending', tries: waiting.tries + 1 }
-  const targets = new Map(state.targets).set(origin, { sending: target.sending + 1, line: target.line.slice(1) })
-  return [{ ...put(state, delivery), targets }, [{ type: 'send', delivery, deadlineMs: state.limits.deadlineMs }]]
-}
-
-function endAttempt(state: OutboxState, delivery: Delivery, outcome: AttemptOutcome, chance: number): Step {
-  const [decided, decisions] = decide(state, delivery, outcome, chance)
-  const [next, sends] = sendNext(freePlace(decided, delivery.origin), delivery.origin)
+function endAttempt(state: OutboxState, delivery: Extract<Delivery, { phase: 'sending' }>, outcome: AttemptOutcome, now: Now): Step {
+  const { redirect, url } = delivery
+  const [decided, decisions] =
+    redirect === null
+      ? decide(state, addressed(delivery, url), outcome, now)
+      : line(state, { ...addressed(delivery, redirect), tries: 0, trouble: null })
+  const [next, sends] = freePlace(decided, originOf(url))
   return [next, [...decisions, ...sends]]
 }
 
-function decide(state: OutboxState, delivery: Delivery, outcome: AttemptOutcome, chance: number): Step {
+function decide(state: OutboxState, delivery: Addressed, outcome: AttemptOutcome, { chance, wallMs }: Now): Step {
   const { limits } = state
+  const { task, tries } = delivery
   if (outcome.type === 'answered' && outcome.status >= 200 && outcome.status < 300) {
-    return close(state, delivery, { state: 'delivered', detail: `answered ${outcome.status} at attempt ${delivery.tries}` })
+    return tell(state, delivery, { state: 'delivered', detail: `answered ${outcome.status} at attempt ${tries}`, atMs: wallMs })
   }
-  const detail = outcome.type === 'answered' ? `answered ${outcome.status}` : outcome.detail
+  const trouble = outcome.type === 'answered' ? `answered ${outcome.status}` : outcome.detail
   if (outcome.type === 'answered' && !isRetried(outcome.status)) {
     const hint = outcome.status >= 300 && outcome.status < 400 ? '; redirects are not followed' : ''
-    return close(state, delivery, { state: 'dead', detail: `${detail} at attempt ${delivery.tries}${hint}` })
+    return tell(state, delivery, { state: 'dead', detail: `${trouble} at attempt ${tries}${hint}`, atMs: wallMs })
   }
-  if (delivery.tries >= limits.maxAttempts) {
-    return close(state, delivery, { state: 'dead', detail: `${detail} at attempt ${delivery.tries} of ${limits.maxAttempts}` })
+  if (tries >= limits.maxAttempts) {
+    return tell(state, delivery, { state: 'dead', detail: `${trouble} at attempt ${tries} of ${limits.maxAttempts}`, atMs: wallMs })
   }
-  const backoffMs = Math.min(limits.backoffCapMs, limits.backoffBaseMs * 2 ** (delivery.tries - 1)) * (0.5 + chance / 2)
+  const backoffMs = Math.min(limits.backoffCapMs, limits.backoffBaseMs * 2 ** (tries - 1)) * (0.5 + chance / 2)
   const wantedMs = outcome.type === 'answered' ? Math.min(outcome.retryAfterMs ?? 0, limits.maxRetryAfterMs) : 0
-  const resting: Delivery = { ...parcelOf(delivery), phase: 'resting', trouble: detail }
-  return [
-    put(state, resting),
-    [{ type: 'after', delayMs: Math.max(backoffMs, wantedMs), message: { type: 'rested', task: delivery.task } }],
-  ]
+  const stamp = delivery.stamp + 1
+  const rest: OutboxEffect = { type: 'after', delayMs: Math.max(backoffMs, wantedMs), message: { type: 'rested', task, stamp } }
+  return [put(state, { ...delivery, phase: 'resting', stamp, trouble }), [rest]]
 }
 
-function close(state: OutboxState, delivery: Delivery, verdict: Verdict): Step {
-  const { task, origin } = delivery
-  const { detail } = verdict
-  const reports: readonly OutboxEffect[] = verdict.state === 'dead' ? [{ type: 'report', letter: { task, origin, detail } }] : []
-  return [put(state, { ...parcelOf(delivery), phase: 'closing', verdict }), [...reports, { type: 'record', task, verdict }]]
+/** The ledger first, then the rollout server: what the one acknowledged the other may drop. */
+export function tell(state: OutboxState, delivery: Addressed, news: News): Step {
+  const { task, url } = delivery
+  const stamp = delivery.stamp + 1
+  const letter = { task, origin: originOf(url), detail: news.detail }
+  const reports: readonly OutboxEffect[] = news.state === 'dead' ? [{ type: 'report', letter }] : []
+  return [put(state, { ...delivery, phase: 'telling', stamp, news }), [...reports, { type: 'record', task, stamp, news }]]
 }
 
-function closeAgain(task: TaskId): OutboxEffect {
-  return { type: 'after', delayMs: CLOSE_AGAIN_MS, message: { type: 'close-again', task } }
+function told(state: OutboxState, delivery: Delivery, { state: outcome, detail, atMs }: News): Step {
+  const parcel = addressed(delivery, delivery.url)
+  if (outcome !== 'pending') return [keep(state, { ...parcel, state: outcome, detail, endedAtMs: atMs }), []]
+  const [driven, sends] = line(state, parcel)
+  const [next, replies] = settleRedrives(driven, delivery.task, false)
+  return [next, [...sends, ...replies]]
 }
 
-function freePlace(state: OutboxState, origin: string): OutboxState {
-  const target = state.targets.get(origin)
-  if (target === undefined) return state
-  const targets = new Map(state.targets)
-  if (target.sending === 1 && target.line.length === 0) targets.delete(origin)
-  else targets.set(origin, { ...target, sending: target.sending - 1 })
-  return { ...state, targets }
+/** It was driven again when its results had been dropped already. */
+function giveUpLost(state: OutboxState, delivery: Delivery, { wallMs }: Now): Step {
+  const detail = 'its results are no longer kept'
+  const [given, news] = tell(state, addressed(delivery, delivery.url), { state: 'dead', detail, atMs: wallMs })
+  const [next, replies] = settleRedrives(given, delivery.task, true)
+  return [next, [...news, ...replies]]
 }
 
-function parcelOf({ task, url, origin, status, sessions, idempotencyKey, tries, trouble }: Delivery): Parcel {
-  return { task, url, origin, status, sessions, idempotencyKey, tries, trouble }
-}
-
-function put(state: OutboxState, delivery: Delivery): OutboxState {
-  return { ...state, deliveries: new Map(state.deliveries).set(delivery.task, delivery) }
-}
-
-function drop(state: OutboxState, task: TaskId): OutboxState {
-  const deliveries = new Map(state.deliveries)
-  deliveries.delete(task)
-  return { ...state, deliveries }
+function tellAgain(task: TaskId, stamp: number): OutboxEffect {
+  return { type: 'after', delayMs: TELL_AGAIN_MS, message: { type: 'tell-again', task, stamp } }
 }

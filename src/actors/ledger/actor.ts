@@ -10,7 +10,7 @@ export function memoryLedger(limits: LedgerLimits): ActorSpec<LedgerCommand> {
     name: 'ledger',
     capacity: MAILBOX,
     create(context) {
-      let state = emptyLedger(limits)
+      let state = emptyLedger(limits, context.random.hex(4))
       return {
         receive(command) {
           const [next, effects] = step(state, command)

@@ -19,7 +19,10 @@ export type SettledResult =
   | { readonly type: 'settled'; readonly summary: SessionSummary }
   | { readonly type: 'refused'; readonly reason: RefusalReason; readonly detail: string }
 
-/** A result that stands, or a task that has ended; `sequence` rises by one with each. */
+/** A place in the feed of one ledger: to another, or to the one of a later process, it means nothing. */
+export type FeedCursor = { readonly ledger: string; readonly sequence: number }
+
+/** A result that stands, or a task that has ended; `sequence` rises with each. */
 export type FeedEntry =
   | {
       readonly type: 'session'
@@ -38,14 +41,30 @@ export type FeedEntry =
       readonly delivery: DeliveryState | null
     }
 
-/** `first`: the oldest entry that is still kept; an `after` before it has missed some. */
-export type FeedPage = { readonly entries: readonly FeedEntry[]; readonly first: number; readonly last: number }
+export type FeedPage = {
+  readonly entries: readonly FeedEntry[]
+  /** Where the next read goes on. */
+  readonly next: FeedCursor
+  /** Entries after the place that was asked for are no longer kept. */
+  readonly missed: boolean
+  /** That place is in no feed of this ledger: the entries begin with the oldest that is kept. */
+  readonly startsOver: boolean
+}
 
 export type DeliveryState = 'pending' | 'delivered' | 'dead'
 
 export type LedgerCommand =
-  /** Acknowledged only when the task is durable. */
-  | { readonly type: 'record-task'; readonly task: TaskRequest; readonly sessions: readonly SessionId[]; readonly ask: Ask<Recorded> }
+  /**
+   * Acknowledged only when the task is durable. `key` is the task's id, or for a session by itself one that is no task's: what follows names it.
+   * The feed shows what `task` names, and no end of a task that is only a session's.
+   */
+  | {
+      readonly type: 'record-task'
+      readonly key: TaskId
+      readonly task: TaskRequest
+      readonly sessions: readonly SessionId[]
+      readonly ask: Ask<Recorded>
+    }
   /** An exchange waits for this before the last byte of its answer leaves. */
   | { readonly type: 'record-call'; readonly call: CallRecord; readonly ask: Ask<Recorded> }
   /** `payload` is a packed SessionResult; it moves with the message. A later attempt replaces an earlier one. */
@@ -70,7 +89,10 @@ export type LedgerCommand =
       readonly payload: ArrayBuffer
       readonly ask: Ask<SettledResult>
     }
+  /** Final is the result of this attempt: told, not asked, since the end of the task makes up for what is lost of it. */
+  | { readonly type: 'session-ended'; readonly session: SessionId; readonly attempt: number }
   | { readonly type: 'record-task-ended'; readonly task: TaskId; readonly status: TaskStatus; readonly ask: Ask<Recorded> }
+  /** `pending` keeps the task, also one that was delivered or given up before. */
   | {
       readonly type: 'record-delivery'
       readonly task: TaskId
@@ -83,5 +105,11 @@ export type LedgerCommand =
   /** Null when it has none, or they are no longer kept. A copy. */
   | { readonly type: 'read-completions'; readonly session: SessionId; readonly ask: Ask<ArrayBuffer | null> }
   /** Results of ended sessions and ends of tasks in the order in which they became final, from just after `after`. */
-  | { readonly type: 'read-feed'; readonly after: number; readonly limit: number; readonly ask: Ask<FeedPage> }
+  | {
+      readonly type: 'read-feed'
+      readonly after: FeedCursor | 'oldest' | 'latest'
+      readonly types: readonly FeedEntry['type'][]
+      readonly limit: number
+      readonly ask: Ask<FeedPage>
+    }
   | { readonly type: 'read-calls'; readonly session: SessionId; readonly ask: Ask<readonly CallRecord[]> }

@@ -8,6 +8,8 @@ import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { emptyTable, insert, lookUp, remove, type Table } from '../table.ts'
 import { dropCompletions, fitCompletions, type KeptCompletions, keepCompletions, NO_COMPLETIONS, readCompletions } from './completions.ts'
+import { append, drop, EMPTY_FEED, type Feed, lose } from './feed.ts'
+import { readFeed } from './feed-page.ts'
 import type { DeliveryState, FeedPage, LedgerCommand, Recorded, SettledResult, StoredResult } from './protocol.ts'
 
 export type LedgerLimits = {
@@ -20,16 +22,22 @@ export type LedgerLimits = {
 }
 
 type TaskRow = {
+  /** What readers are told: another than its key when it is the task of a session by itself. */
+  readonly name: TaskId
   readonly digest: string
   readonly sessions: readonly SessionId[]
   readonly callback: boolean
   readonly ended: TaskStatus | null
   readonly delivery: DeliveryState | null
+  /** Of its end in the feed; null before it has ended. */
+  readonly place: number | null
 }
 
 type ResultRow = {
   readonly task: TaskId
   readonly attempt: number
+  /** In the feed; null while another attempt may replace it. */
+  readonly place: number | null
   readonly summary: SessionSummary
   readonly payload: ArrayBuffer
 }
@@ -42,6 +50,8 @@ type CallLog = {
 }
 
 export type LedgerState = {
+  /** Tells its cursors from those of any other ledger. */
+  readonly identity: string
   readonly limits: LedgerLimits
   readonly tasks: Table<TaskId, TaskRow>
   /** Sessions of recorded tasks. */
@@ -54,6 +64,7 @@ export type LedgerState = {
   readonly settled: readonly TaskId[]
   /** Sessions with a call log that nobody is about to need: their result is recorded, or their task is not. Oldest first. */
   readonly finishedLogs: readonly SessionId[]
+  readonly feed: Feed
   readonly bytes: number
 }
 
@@ -65,8 +76,9 @@ const CALL_BYTES = 1024
 const NOTE_BYTES = 64
 const RECORDED: Recorded = { type: 'recorded' }
 
-export function emptyLedger(limits: LedgerLimits): LedgerState {
+export function emptyLedger(limits: LedgerLimits, identity: string): LedgerState {
   return {
+    identity,
     limits,
     tasks: emptyTable(),
     owners: emptyTable(),
@@ -75,6 +87,7 @@ export function emptyLedger(limits: LedgerLimits): LedgerState {
     completions: NO_COMPLETIONS,
     settled: [],
     finishedLogs: [],
+    feed: EMPTY_FEED,
     bytes: 0,
   }
 }
@@ -89,6 +102,8 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
       return answer(command.ask, recordResult(state, command))
     case 'settle-result':
       return answer<SettledResult>(command.ask, settleResult(state, command))
+    case 'session-ended':
+      return [endSession(state, command.session, command.attempt), []]
     case 'record-task-ended':
       return answer(command.ask, recordEnd(state, command.task, command.status))
     case 'record-delivery':
@@ -98,7 +113,7 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
     case 'read-completions':
       return answer<ArrayBuffer | null>(command.ask, [state, readCompletions(state.completions, command.session)])
     case 'read-feed':
-      return answer<FeedPage>(command.ask, [state, { entries: [], first: 1, last: 0 }])
+      return answer<FeedPage>(command.ask, [state, readFeed(state, command)])
     case 'read-calls':
       return answer<readonly CallRecord[]>(command.ask, [state, readCalls(state, command.session)])
     default:
@@ -122,7 +137,7 @@ function refused(
 }
 
 function recordTask(state: LedgerState, command: Extract<LedgerCommand, { readonly type: 'record-task' }>): Outcome<Recorded> {
-  const id = taskId(command.task.task_id)
+  const id = command.key
   const digest = canonicalDigest(command.task)
   const known = lookUp(state.tasks, id)
   if (known !== undefined) {
@@ -133,12 +148,22 @@ function recordTask(state: LedgerState, command: Extract<LedgerCommand, { readon
     // A record that was never acknowledged: the trainer submitted again and got new session ids.
     if (started) return refused(state, 'conflict', `task ${id} is recorded with other sessions`)
   }
-  const row: TaskRow = { digest, sessions: command.sessions, callback: command.task.callback_url != null, ended: null, delivery: null }
+  const taken = command.sessions.find((session) => (lookUp(state.owners, session) ?? id) !== id)
+  if (taken !== undefined) return refused(state, 'conflict', `session ${taken} is recorded already`)
+  const row: TaskRow = {
+    name: taskId(command.task.task_id),
+    digest,
+    sessions: command.sessions,
+    callback: command.task.callback_url != null,
+    ended: null,
+    delivery: null,
+    place: null,
+  }
   let owners = state.owners
   for (const session of known?.sessions ?? []) owners = remove(owners, session)
   for (const session of command.sessions) owners = insert(owners, session, id)
   const settled = state.settled.filter((other) => other !== id)
-  return [{ ...state, tasks: insert(state.tasks, id, row), owners, settled }, RECORDED]
+  return [{ ...state, tasks: insert(state.tasks, id, row), owners, settled, feed: withoutRow(state.feed, known?.place) }, RECORDED]
 }
 
 function bytesOf({ promptMessages, diagnostics }: CallRecord): number {
@@ -186,12 +211,13 @@ function recordResult(state: LedgerState, command: ResultCommand): Outcome<Recor
       `the ledger holds ${roomy.bytes} of ${roomy.limits.maxBytes} bytes and the result has ${payload.byteLength}`,
     )
   }
-  const results = insert(roomy.results, session, { task, attempt, summary, payload })
+  const results = insert(roomy.results, session, { task, attempt, summary, payload, place: null })
+  const feed = withoutRow(roomy.feed, known?.place)
   const finishedLogs =
     known === undefined && lookUp(roomy.calls, session) !== undefined ? [...roomy.finishedLogs, session] : roomy.finishedLogs
   const given = command.type === 'record-result' ? command.completions : null
   const completions = keepCompletions(roomy.completions, session, given)
-  return [trimLogs({ ...roomy, results, bytes, completions, finishedLogs }), RECORDED]
+  return [trimLogs({ ...roomy, results, feed, bytes, completions, finishedLogs }), RECORDED]
 }
 
 function settleResult(state: LedgerState, command: ResultCommand): Outcome<SettledResult> {
@@ -201,6 +227,19 @@ function settleResult(state: LedgerState, command: ResultCommand): Outcome<Settl
   return [next, recorded.type === 'recorded' ? { type: 'settled', summary: command.summary } : recorded]
 }
 
+/** For what will come again as a newer row. */
+function withoutRow(feed: Feed, place: number | null | undefined): Feed {
+  return place == null ? feed : drop(feed, [place])
+}
+
+/** Its result is final: no attempt replaces it any more. */
+function endSession(state: LedgerState, session: SessionId, attempt: number): LedgerState {
+  const row = lookUp(state.results, session)
+  if (row === undefined || row.attempt !== attempt || row.place !== null) return state
+  const feed = append(state.feed, { type: 'session', session })
+  return { ...state, feed, results: insert(state.results, session, { ...row, place: feed.last }) }
+}
+
 function recordEnd(state: LedgerState, task: TaskId, status: TaskStatus): Outcome<Recorded> {
   const row = lookUp(state.tasks, task)
   if (row === undefined) return refused(state, 'conflict', `task ${task} is not recorded`)
@@ -208,8 +247,11 @@ function recordEnd(state: LedgerState, task: TaskId, status: TaskStatus): Outcom
     return row.ended === status ? [state, RECORDED] : refused(state, 'conflict', `task ${task} has ended as ${row.ended}`)
   }
   const waits = row.callback && row.sessions.some((session) => lookUp(state.results, session) !== undefined)
-  const ended: TaskRow = { ...row, ended: status, delivery: waits ? 'pending' : null }
-  const next = { ...state, tasks: insert(state.tasks, task, ended) }
+  const whole = row.sessions.reduce((so, session) => endSession(so, session, lookUp(so.results, session)?.attempt ?? 0), state)
+  const isShown = row.name === task
+  const feed = isShown ? append(whole.feed, { type: 'task', task }) : whole.feed
+  const ended: TaskRow = { ...row, ended: status, delivery: waits ? 'pending' : null, place: isShown ? feed.last : null }
+  const next = { ...whole, feed, tasks: insert(whole.tasks, task, ended) }
   return [waits ? next : settle(next, task), RECORDED]
 }
 
@@ -260,7 +302,9 @@ function evict(state: LedgerState, needed: number): LedgerState {
 }
 
 function dropTask(state: LedgerState, task: TaskId): LedgerState {
-  const sessions = lookUp(state.tasks, task)?.sessions ?? []
+  const row = lookUp(state.tasks, task)
+  const sessions = row?.sessions ?? []
+  const places = [row?.place, ...sessions.map((session) => lookUp(state.results, session)?.place)]
   let { owners, results, calls, completions, bytes } = state
   for (const session of sessions) {
     completions = dropCompletions(completions, session)
@@ -278,6 +322,10 @@ function dropTask(state: LedgerState, task: TaskId): LedgerState {
     results,
     calls,
     completions,
+    feed: lose(
+      state.feed,
+      places.filter((place) => place != null),
+    ),
     bytes,
     settled: state.settled.filter((other) => other !== task),
     finishedLogs: state.finishedLogs.filter((session) => !dropped.has(session)),

@@ -113,7 +113,15 @@ export function drawSchedule(seed: number): Schedule {
     setup: {
       control: {
         server: { maxAttempts: between(1, 3), maxAdmittedSessions: 1_000, maxKeptTasks: 100 },
-        callback: { perTarget: 2, maxAttempts: 4, backoffBaseMs: 500, backoffCapMs: 4_000, maxRetryAfterMs: 10_000, deadlineMs: 10_000 },
+        callback: {
+          perTarget: 2,
+          maxAttempts: 4,
+          backoffBaseMs: 500,
+          backoffCapMs: 4_000,
+          maxRetryAfterMs: 10_000,
+          deadlineMs: 10_000,
+          maxKept: 100,
+        },
         logs: null,
         tailBytes: 1_000,
         renderMs: 5_000,
