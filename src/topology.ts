@@ -17,6 +17,7 @@ import { type ControlActors, type ControlOutside, type ControlSetup, openControl
 import type { EngineProcess } from './threads/engine.ts'
 import { type GatewayOutside, type GatewayPeers, type GatewaySetup, type GatewayThread, openGatewayThread } from './threads/gateway.ts'
 import type { GatewayBoot, GatewayReady } from './threads/gateway-worker.ts'
+import { type InferencePauses, openInferencePauses } from './threads/inference-pauses.ts'
 import { type LedgerSetup, openLedgerThread } from './threads/ledger.ts'
 import { openReplicaSets, type ReplicaSets } from './threads/replica-sets.ts'
 
@@ -50,6 +51,8 @@ export type PolarNode = ControlActors & {
   readonly askGateway: AskGateway
   /** The inference servers of each gateway, changed while the node runs. */
   readonly replicas: ReplicaSets
+  /** Whose model calls are held while weights are updated. */
+  readonly inference: InferencePauses
   /** Resolves with the reason when the node can no longer do its work: an actor that all need has ended, or no gateway is left. */
   readonly failed: Promise<string>
   /** Numbered: no new task, every session to its end, every result to its trainer. Idempotent. */
@@ -124,6 +127,10 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
   const peers: GatewayPeers = { rolloutServer: control.rolloutServer, sandboxes: control.sandboxes, ledger: ledgerAddress }
   const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => addresses.get(gateway))
   const askGateway = openAskGateway(kernel, (gateway) => addresses.get(gateway))
+  const inference = openInferencePauses(
+    setup.gateways.map(({ gateway }) => gateway),
+    askGateway,
+  )
 
   for (const gatewaySetup of setup.gateways) {
     const id = gatewaySetup.gateway
@@ -141,10 +148,11 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
         async start(thread: Thread<GatewayBoot, GatewayReady>) {
           const isJoined = (await joinKernel(kernel, thread)) && (await joinThreads(thread, ledgerSupervisor.member))
           if (!isJoined) throw failed(failures, `the thread of gateway ${id} took no port`)
-          const own = { ...gatewaySetup, replicas: replicas.of(id) }
+          const own = { ...gatewaySetup, replicas: replicas.of(id), isPaused: inference.holds(id) }
           const booted = await thread.boot({ setup: own, peers, drainMs: setup.drainMs })
           if (!booted.ok) throw failed(failures, `gateway ${id} did not boot: ${booted.message}`)
           addresses.set(id, booted.value.address)
+          if (own.isPaused) inference.started(id)
           modelPorts.set(id, booted.value.modelPort)
           announce(kernel, courier, control, gatewaySetup, booted.value)
         },
@@ -188,6 +196,7 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     readGateway: (gateway) => readGateway(askGateway, gateway),
     askGateway,
     replicas,
+    inference,
     drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {
@@ -238,6 +247,10 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
   const threads = new Map<GatewayId, GatewayThread>()
   const replicas = openReplicaSets(kernel, setup.gateways, (gateway) => threads.get(gateway)?.address)
   const askGateway = openAskGateway(kernel, (gateway) => threads.get(gateway)?.address)
+  const inference = openInferencePauses(
+    setup.gateways.map(({ gateway }) => gateway),
+    askGateway,
+  )
   const kernels: Kernel[] = [kernel, ledgerKernel]
   let closing: Promise<void> | null = null
   /** Ends a gateway as if its thread had died: nothing that was under way arrives. */
@@ -248,7 +261,8 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     const own = kernelOf(`gateway/${id}`, 2, incarnation)
     kernels.push(own)
     const wires = [connect(scheduler, kernel, own), connect(scheduler, ledgerKernel, own)]
-    const thread = await openGatewayThread(own, { ...gatewaySetup, replicas: replicas.of(id) }, peers, {
+    const isPaused = inference.holds(id)
+    const thread = await openGatewayThread(own, { ...gatewaySetup, replicas: replicas.of(id), isPaused }, peers, {
       ...outside.gateway(gatewaySetup),
       log: outside.log,
       failed(actor) {
@@ -257,6 +271,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
       },
     })
     threads.set(id, thread)
+    if (isPaused) inference.started(id)
     announce(kernel, courier, control, gatewaySetup, thread)
     deaths.set(id, async () => {
       for (const wire of wires) wire.cut()
@@ -296,6 +311,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     readGateway: (gateway) => readGateway(askGateway, gateway),
     askGateway,
     replicas,
+    inference,
     drain: (begun) => drain.run(begun),
     close() {
       closing ??= (async () => {

@@ -26,18 +26,19 @@ export type EventReader = {
 export type EventFeed = {
   publish(event: NodeEvent): void
   hasRoom(): boolean
-  /** Sends what the reader missed since `lastId`, then everything new. Drops it at once when there is no room. */
-  follow(reader: EventReader, lastId: string | null): void
+  /** Sends what the reader missed since `lastId`, then everything new, as far as it is `wanted`. Drops it at once when there is no room. */
+  follow(reader: EventReader, lastId: string | null, wanted?: (event: NodeEvent) => boolean): void
   /** Drops every reader. Idempotent. */
   close(): void
 }
 
-type Kept = { readonly sequence: number; readonly text: string }
+type Kept = { readonly sequence: number; readonly event: NodeEvent; readonly text: string }
+type Wanted = (event: NodeEvent) => boolean
 
 export function openEventFeed(options: EventFeedOptions): EventFeed {
   const { scheduler, boot, capacity, maxReaders, maxUnsentBytes, beatMs } = options
   const ring: Kept[] = []
-  const readers = new Set<EventReader>()
+  const readers = new Map<EventReader, Wanted>()
   let sequence = 0
   let beat: Timer | null = null
   let isClosed = false
@@ -55,11 +56,11 @@ export function openEventFeed(options: EventFeedOptions): EventFeed {
     if (beat !== null || readers.size === 0) return
     beat = scheduler.after(beatMs, () => {
       beat = null
-      for (const reader of [...readers]) send(reader, ': beat\n\n')
+      for (const reader of [...readers.keys()]) send(reader, ': beat\n\n')
       schedule()
     })
   }
-  function missedSince(lastId: string | null): string {
+  function missedSince(lastId: string | null, wanted: Wanted): string {
     if (lastId === null) return ''
     const [from, last] = lastId.split('-')
     const seen = from === boot && last !== undefined && /^\d{1,15}$/.test(last) ? Number(last) : null
@@ -69,7 +70,7 @@ export function openEventFeed(options: EventFeedOptions): EventFeed {
     return (
       gap +
       ring
-        .filter((kept) => kept.sequence > (seen ?? 0))
+        .filter(({ sequence: at, event }) => at > (seen ?? 0) && wanted(event))
         .map((kept) => kept.text)
         .join('')
     )
@@ -82,23 +83,23 @@ export function openEventFeed(options: EventFeedOptions): EventFeed {
       if (isClosed) return
       sequence += 1
       const text = `id: ${boot}-${sequence}\nevent: ${event.type}\ndata: ${JSON.stringify(eventJson(event))}\n\n`
-      ring.push({ sequence, text })
+      ring.push({ sequence, event, text })
       if (ring.length > capacity) ring.shift()
-      for (const reader of [...readers]) send(reader, text)
+      for (const [reader, wanted] of [...readers]) if (wanted(event)) send(reader, text)
     },
-    follow(reader, lastId) {
+    follow(reader, lastId, wanted = () => true) {
       if (!hasRoom()) {
         reader.destroy()
         return
       }
-      readers.add(reader)
+      readers.set(reader, wanted)
       reader.on('close', () => {
         readers.delete(reader)
         if (readers.size > 0) return
         beat?.cancel()
         beat = null
       })
-      reader.write(`: polar-node\n\n${missedSince(lastId)}`)
+      reader.write(`: polar-node\n\n${missedSince(lastId, wanted)}`)
       schedule()
     },
     hasRoom,
@@ -106,7 +107,7 @@ export function openEventFeed(options: EventFeedOptions): EventFeed {
       isClosed = true
       beat?.cancel()
       beat = null
-      for (const reader of [...readers]) drop(reader)
+      for (const reader of [...readers.keys()]) drop(reader)
     },
   }
 }
@@ -119,9 +120,9 @@ function eventJson(event: NodeEvent): Readonly<Record<string, unknown>> {
     case 'task.completed':
       return { task_id: event.task, status: event.status, at }
     case 'session.state_changed': {
-      const { session, task, status, attempt, summary } = event
+      const { session, task, gateway, status, attempt, summary } = event
       const ended = summary === null ? {} : { outcome: summary.outcome, reward: summary.reward, error: summary.error }
-      return { session_id: session, task_id: task, status, attempt, ...ended, at }
+      return { session_id: session, task_id: task, status, node_id: gateway, attempt, ...ended, at }
     }
     default:
       return unreachable(event)

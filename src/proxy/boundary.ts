@@ -41,6 +41,20 @@ export type SealedCalls = {
   readonly upstreamFailures: number
 }
 
+/** Which calls of a door are looked at: so many from a sequence number on, with texts of about so many characters. */
+export type CallsWish = { readonly from: number; readonly limit: number; readonly maxText: number }
+
+/** Calls that have ended, at this moment, and the texts that they name. */
+export type CallsPart = {
+  /** In the order of their arrival; of the calls from `from` up to but not including `until`, those in flight are missing. */
+  readonly calls: readonly CallRecord[]
+  readonly from: number
+  readonly until: number
+  /** Calls that were opened. */
+  readonly total: number
+  readonly messages: readonly string[]
+}
+
 /** One attempt's access to the model. Opened before the agent starts, sealed when it is gone. */
 export type SessionDoor = {
   /** 32 random bytes; only its SHA-256 is kept. */
@@ -108,6 +122,7 @@ export type ReplicaStatus = {
 }
 
 export type ReplicaView = ReplicaStatus & {
+  readonly engine: EngineKind
   /** A `router` takes no call: its workers stand beside it, as `<its id>/<host:port>`. */
   readonly role: 'engine' | 'router'
   /** Data-parallel rank, when calls are placed by it. */
@@ -115,6 +130,18 @@ export type ReplicaView = ReplicaStatus & {
   readonly maxInFlight: number
   readonly logprobMode: 'raw' | 'processed' | 'unknown'
   readonly maxModelLen: number | null
+}
+
+/** `timed-out`: calls were still in flight, and nothing is held any more; `resumed`: a resume came before they had ended. */
+export type PauseOutcome = 'paused' | 'timed-out' | 'resumed'
+
+/** What a gateway thread's calls do at this moment. */
+export type Inference = {
+  readonly paused: boolean
+  /** Calls that generate now, and those that wait for a place, for a server, or for the end of a pause. */
+  readonly inFlight: number
+  readonly waiting: number
+  readonly replicas: readonly ReplicaView[]
 }
 
 export type Boundary = {
@@ -126,6 +153,13 @@ export type Boundary = {
   /** No new call goes there, whoever waits for it goes elsewhere at once, calls in flight end by themselves. */
   removeReplica(id: ReplicaId): ReplicaChange
   replicas(): Promise<readonly ReplicaView[]>
+  /** Null when the session has no door. */
+  callsOf(session: SessionId, wish: CallsWish): CallsPart | null
+  /** Holds every new call at once, whichever server it would go to; resolves when none is in flight. Never rejects. */
+  pause(timeoutMs: number): Promise<PauseOutcome>
+  /** Ends every pause. Idempotent. */
+  resume(): void
+  inference(): Promise<Inference>
   /** Refuses everything, cancels everything, settles everything. Idempotent. */
   close(): Promise<void>
 }

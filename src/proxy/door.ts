@@ -5,7 +5,7 @@ import { type CallId, callHex, callId } from '../contract/ids.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Admission, Ticket } from './admission.ts'
-import type { DoorOptions, SealedCalls } from './boundary.ts'
+import type { CallsPart, CallsWish, DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
 import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
 import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
@@ -49,6 +49,7 @@ export type Door = {
   isOpen(): boolean
   /** Of what is kept of its calls. */
   textBytes(): number
+  callsOf(wish: CallsWish): CallsPart
   /** Starts the turn, or adopts the one a client left. Synchronous: nothing of the session moves between question and answer. */
   attach(asked: AskedCall): Attached
   /** The same conversation as a call would send it, with what this session's answers said put back. */
@@ -233,7 +234,10 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
         resolve(held)
       }
       const cancel = (): void => settle(failure('cancelled', 'the call was cancelled'))
-      const timer = kernel.scheduler.after(settings.holdDeadlineMs, () => settle(OVERLOADED))
+      // Those before it are held as it is: a pause costs nobody their place.
+      const expire = (): Timer =>
+        kernel.scheduler.after(settings.holdDeadlineMs, () => (host.pool.isPaused() ? (timer = expire()) : settle(OVERLOADED)))
+      let timer = expire()
       signal.addEventListener('abort', cancel, { once: true })
       void ticket.admitted.then(() => settle(signal.aborted ? failure('cancelled', 'the call was cancelled') : null))
     })
@@ -242,6 +246,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   return {
     options,
     textBytes: capture.textBytes,
+    callsOf: (wish) => capture.part(wish, calls),
     isOpen: () => phase === 'open',
     attach(asked) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }

@@ -46,6 +46,8 @@ export type BoundaryOptions = {
   readonly log?: (event: string, detail: Readonly<Record<string, unknown>>) => void
   /** Told when the first replica begins to serve and when the last one has ceased; before the first word none serves. */
   readonly onServing?: (isServing: boolean) => void
+  /** Whether its calls are held from the start. */
+  readonly isPaused?: boolean
 }
 
 const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglangNative, llamacpp }
@@ -69,6 +71,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     profileOf,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
+    isPaused: options.isPaused === true,
     onServing: options.onServing ?? (() => {}),
   })
   const replicas = openReplicaSet({
@@ -259,6 +262,20 @@ export function openBoundary(options: BoundaryOptions): Boundary {
       return change
     },
     replicas: () => replicas.views(),
+    callsOf: (session, wish) => doors.get(session)?.callsOf(wish) ?? null,
+    async pause(timeoutMs) {
+      const outcome = await pool.pause(timeoutMs)
+      report(outcome === 'paused' ? 'inference-paused' : 'inference-not-paused', { outcome, ...pool.counts() })
+      return outcome
+    },
+    resume() {
+      if (pool.isPaused()) report('inference-resumed', pool.counts())
+      pool.resume()
+    },
+    async inference() {
+      const views = await replicas.views()
+      return { paused: pool.isPaused(), ...pool.counts(), replicas: views }
+    },
     async close() {
       isClosed = true
       await Promise.all([...doors.values()].map((door) => door.seal()))

@@ -2,6 +2,7 @@
 import { builderActor } from '../actors/builder/actor.ts'
 import { evaluatorActor } from '../actors/evaluator/actor.ts'
 import { gatewayActor } from '../actors/gateway/actor.ts'
+import { openCallReader } from '../actors/gateway/calls.ts'
 import type { GatewayCommand, GatewayLimits } from '../actors/gateway/protocol.ts'
 import type { LedgerCommand, Recorded } from '../actors/ledger/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
@@ -34,6 +35,8 @@ export type GatewaySetup = {
   /** What the operator says of models. */
   readonly models: readonly ModelRule[]
   readonly replicas: readonly ReplicaConfig[]
+  /** Whether its model calls are held from the start: its predecessor's were. */
+  readonly isPaused?: boolean
   readonly limits: GatewayLimits
   /** For tasks that name no runtime. */
   readonly defaultRuntime: RuntimeSpec | null
@@ -105,6 +108,7 @@ export async function openGatewayThread(
     kernel,
     arena,
     replicas: setup.replicas,
+    isPaused: setup.isPaused === true,
     model: setup.model,
     models: setup.models,
     settings: setup.boundary,
@@ -160,6 +164,7 @@ export async function openGatewayThread(
       sandboxes: peers.sandboxes,
       teardownMs: setup.policy.budgets.teardownMs,
       arena: () => arena.stats(),
+      readCalls: openCallReader(boundary, outside.cpu),
       boundary,
       sessionSpec: (spec, own) => {
         const harness = spec.kind === 'capture' ? null : harnesses.find(spec.request.agent)

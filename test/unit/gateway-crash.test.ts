@@ -7,7 +7,7 @@ import type { LedgerCommand, Recorded } from '../../src/actors/ledger/protocol.t
 import type { RolloutServerCommand } from '../../src/actors/rollout-server/protocol.ts'
 import type { SandboxCommand } from '../../src/actors/sandbox/protocol.ts'
 import type { SessionMessage } from '../../src/actors/session/protocol.ts'
-import { gatewayId } from '../../src/contract/ids.ts'
+import { gatewayId, taskId } from '../../src/contract/ids.ts'
 import type { SessionSummary } from '../../src/contract/result.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import type { Ask } from '../../src/kernel/ask.ts'
@@ -111,7 +111,7 @@ async function crashingNode(): Promise<CrashingNode> {
   })
   const ledger = kernel.spawn<LedgerCommand>(memoryLedger({ maxKeptTasks: 10, maxBytes: 1_000_000, maxCallLogs: 10 }))
   const { session, task } = spec
-  await ask<Recorded>((asked) => ({ type: 'record-task', task: taskRequest(), sessions: [session], ask: asked }))
+  await ask<Recorded>((asked) => ({ type: 'record-task', key: taskId('task-1'), task: taskRequest(), sessions: [session], ask: asked }))
   const gateway = kernel.spawn(
     gatewayActor({
       gateway: gatewayId('g'),
@@ -132,7 +132,15 @@ async function crashingNode(): Promise<CrashingNode> {
         }),
       }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
-      boundary: { replicas: async () => [], addReplica: () => ({ ok: true }), removeReplica: () => ({ ok: true }) },
+      readCalls: async () => ({ type: 'none' }),
+      boundary: {
+        replicas: async () => [],
+        addReplica: () => ({ ok: true }),
+        removeReplica: () => ({ ok: true }),
+        pause: async () => 'paused',
+        resume: () => {},
+        inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
+      },
     }),
   )
   kernel.onExit(({ reason, address, error }) => {

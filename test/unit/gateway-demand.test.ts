@@ -39,7 +39,15 @@ it('announces all its room once the rollout server knows it, and none before: de
       teardownMs: 100,
       sessionSpec: () => ({ name: 'session', capacity: 8, create: () => ({ receive() {} }) }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
-      boundary: { replicas: async () => [], addReplica: () => ({ ok: true }), removeReplica: () => ({ ok: true }) },
+      readCalls: async () => ({ type: 'none' }),
+      boundary: {
+        replicas: async () => [],
+        addReplica: () => ({ ok: true }),
+        removeReplica: () => ({ ok: true }),
+        pause: async () => 'paused',
+        resume: () => {},
+        inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
+      },
     }),
   )
   await world.advance(60_000)

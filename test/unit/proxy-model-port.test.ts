@@ -21,6 +21,10 @@ async function serve(handle: Handler, limits: Pick<ModelPortOptions, 'maxBodyByt
     addReplica: () => ({ ok: true }),
     removeReplica: () => ({ ok: true }),
     replicas: async () => [],
+    callsOf: () => null,
+    pause: async () => 'paused',
+    resume: () => {},
+    inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
     close: async () => {},
   }
   port = await openModelPort({ host: '127.0.0.1', port: 0, boundary, ...limits })
@@ -360,6 +364,10 @@ it('says so when its port is taken', async () => {
     addReplica: () => ({ ok: true }),
     removeReplica: () => ({ ok: true }),
     replicas: async () => [],
+    callsOf: () => null,
+    pause: async () => 'paused',
+    resume: () => {},
+    inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
     close: async () => {},
   }
   await expect(openModelPort({ host: '127.0.0.1', port: at, boundary })).rejects.toMatchObject({ code: 'EADDRINUSE' })

@@ -1,20 +1,22 @@
 // Runs a gateway's effects: spawns session actors, tells them when a stage has room, announces demand to the rollout server.
 import type { GatewayId, SessionId } from '../../contract/ids.ts'
 import type { SessionSummary } from '../../contract/result.ts'
-import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
+import type { ActorContext, ActorSpec, Receiver, Settled } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
-import type { Answer } from '../../kernel/ask.ts'
+import type { Answer, Ask } from '../../kernel/ask.ts'
 import type { Courier } from '../../kernel/courier.ts'
 import { openMailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { Boundary, ReplicaView } from '../../proxy/boundary.ts'
+import type { Boundary, Inference, PauseOutcome, ReplicaView } from '../../proxy/boundary.ts'
 import type { ResultFacts } from '../../trajectory/facts.ts'
 import { emptyResult, type Finished } from '../../trajectory/result.ts'
 import type { LedgerCommand, SettledResult } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { SandboxCommand } from '../sandbox/protocol.ts'
 import type { SessionCommand, SessionMessage } from '../session/protocol.ts'
+import type { ReadCalls } from './calls.ts'
 import type {
+  CompletionsReply,
   GatewayCommand,
   GatewayLimits,
   GatewayMetrics,
@@ -37,7 +39,8 @@ export type GatewayOptions = {
   readonly teardownMs: number
   readonly sessionSpec: (spec: SessionSpec, gateway: Address<GatewayCommand>) => ActorSpec<SessionMessage>
   readonly arena: () => GatewayMetrics['arena']
-  readonly boundary: Pick<Boundary, 'replicas' | 'addReplica' | 'removeReplica'>
+  readonly readCalls: ReadCalls
+  readonly boundary: Pick<Boundary, 'replicas' | 'addReplica' | 'removeReplica' | 'pause' | 'resume' | 'inference'>
 }
 
 type Internal =
@@ -47,6 +50,13 @@ type Internal =
       readonly read: Extract<GatewayCommand, { type: 'read-gateway' }>
       readonly replicas: readonly ReplicaView[]
     }
+  | { readonly type: 'inference-read'; readonly ask: Ask<InferenceStatus>; readonly read: Settled<Inference> }
+  | {
+      readonly type: 'pause-ended'
+      readonly ask: Ask<PauseReply>
+      readonly ended: Settled<{ readonly type: PauseOutcome; readonly inference: Inference }>
+    }
+  | { readonly type: 'calls-read'; readonly ask: Ask<CompletionsReply>; readonly read: Settled<CompletionsReply> }
   | { readonly type: 'settle-crash'; readonly spec: SessionSpec; readonly finished: Finished }
   | { readonly type: 'crash-settled'; readonly spec: SessionSpec; readonly finished: Finished; readonly result: Answer<SettledResult> }
   | { readonly type: 'report-crash'; readonly spec: SessionSpec; readonly summary: SessionSummary }
@@ -156,7 +166,7 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
 
   /** The session may have recorded a result before it failed: then that one stands. */
   function settleCrash(spec: SessionSpec, finished: Finished): void {
-    const { session, task, attempt } = spec
+    const { session, key: task, attempt } = spec
     const { summary, payload } = finished
     context.ask<LedgerCommand, SettledResult>(
       options.ledger,
@@ -255,12 +265,42 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
           if (!tellCapture(session, { type: 'finish-capture', reward, ask })) context.reply(ask, false)
           return
         }
-        case 'read-completions':
-          context.reply(message.ask, null)
+        case 'read-completions': {
+          const spec = specOf(state, message.session)
+          if (spec === null) context.reply(message.ask, { type: 'none' })
+          else
+            context.pipe(
+              () => options.readCalls(spec, message.from, message.limit),
+              (read) => ({ type: 'calls-read', ask: message.ask, read }),
+            )
           return
+        }
+        case 'calls-read': {
+          const { ask, read } = message
+          context.reply(ask, read.ok ? read.value : { type: 'failed', detail: read.error.message })
+          return
+        }
         case 'read-inference':
+          readInference(message.ask)
+          return
         case 'pause-inference':
+          context.pipe(
+            async () => ({ type: await options.boundary.pause(message.timeoutMs), inference: await options.boundary.inference() }),
+            (ended) => ({ type: 'pause-ended', ask: message.ask, ended }),
+          )
+          return
         case 'resume-inference':
+          options.boundary.resume()
+          readInference(message.ask)
+          return
+        case 'pause-ended': {
+          if (!message.ended.ok) return
+          const { type, inference } = message.ended.value
+          context.reply(message.ask, { type, status: { gateway: options.gateway, ...inference } })
+          return
+        }
+        case 'inference-read':
+          if (message.read.ok) context.reply(message.ask, { gateway: options.gateway, ...message.read.value })
           return
         case 'reoffer-demand':
           isReofferSet = false

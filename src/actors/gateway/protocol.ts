@@ -5,7 +5,7 @@ import type { SessionStatus } from '../../contract/outcome.ts'
 import type { ReplicaChange } from '../../contract/replica.ts'
 import type { TaskRequest } from '../../contract/task.ts'
 import type { Answer, Ask } from '../../kernel/ask.ts'
-import type { ReplicaConfig, ReplicaView } from '../../proxy/boundary.ts'
+import type { Inference, PauseOutcome, ReplicaConfig, ReplicaView } from '../../proxy/boundary.ts'
 
 /** `agent`: run by this node in a sandbox; `capture`: started elsewhere, it calls the model by the URL and key that it was given. */
 export type SessionKind = 'agent' | 'capture'
@@ -13,7 +13,9 @@ export type SessionKind = 'agent' | 'capture'
 export type SessionSpec = {
   readonly kind: SessionKind
   readonly session: SessionId
+  /** As readers are told; `key` is the ledger's name of it, which is another for a session by itself. */
   readonly task: TaskId
+  readonly key: TaskId
   readonly attempt: number
   readonly maxAttempts: number
   readonly sampleIndex: number
@@ -43,17 +45,16 @@ export type SessionAccess = {
 }
 
 /** One gateway's use of its inference servers. */
-export type InferenceStatus = {
-  readonly gateway: GatewayId
-  readonly paused: boolean
-  /** Calls that generate now, and those held until the servers serve again. */
-  readonly inFlight: number
-  readonly waiting: number
-  readonly replicas: readonly ReplicaView[]
-}
+export type InferenceStatus = Inference & { readonly gateway: GatewayId }
 
-/** `timed-out`: calls were still in flight; the pause was taken back, nothing is held. */
-export type PauseReply = { readonly type: 'paused' | 'timed-out'; readonly status: InferenceStatus }
+/** `timed-out`: calls were still in flight; the pause was taken back, nothing is held. `resumed`: a resume came before they had ended. */
+export type PauseReply = { readonly type: PauseOutcome; readonly status: InferenceStatus }
+
+/** `packed`: some of the calls, perhaps fewer than were asked for; `none`: no session of that name has a door here. */
+export type CompletionsReply =
+  | { readonly type: 'packed'; readonly packed: ArrayBuffer }
+  | { readonly type: 'none' }
+  | { readonly type: 'failed'; readonly detail: string }
 
 export type CancelReason = 'cancelled by the trainer' | 'deleted' | 'stopped early: enough usable sessions' | 'node is stopping'
 
@@ -134,8 +135,9 @@ export type GatewayCommand =
       readonly ask: Ask<CompletionsReply>
     }
   | { readonly type: 'read-inference'; readonly ask: Ask<InferenceStatus> }
-  /** Holds new calls at once; answered when those in flight have ended. */
+  /** Holds new calls at once, whatever else was said before; answered when those in flight have ended. */
   | { readonly type: 'pause-inference'; readonly timeoutMs: number; readonly ask: Ask<PauseReply> }
+  /** Ends every pause. */
   | { readonly type: 'resume-inference'; readonly ask: Ask<InferenceStatus> }
   | { readonly type: 'read-gateway'; readonly ask: Ask<GatewaySnapshot> }
   /** Takes no new session, cancels none; answered when the last one is closed. */

@@ -10,7 +10,8 @@ export const sessionEvent = z
   .object({
     session_id: z.string(),
     task_id: z.string(),
-    status: sessionStatus,
+    status: z.union([sessionStatus, z.literal('DISPATCHING')]).describe('`DISPATCHING`: on its way to a gateway'),
+    node_id: z.string().nullable().describe('the gateway that holds it, or held it last'),
     attempt: count,
     outcome: outcome.optional().describe('with the last one'),
     reward: reward.nullable().optional(),

@@ -9,6 +9,7 @@ export type ReplicaOptions = {
   readonly id: ReplicaId
   readonly url: string
   readonly limits: ReplicaLimits
+  readonly isPaused: boolean
   /** Settles by itself: a probe that hangs would leave the replica unprobed for ever. */
   readonly probe: () => Promise<ProbeResult>
   /** Told on every change; false until the first probe has found it well. A paused replica still serves: its calls wait. */
@@ -23,7 +24,7 @@ export function replicaActor(options: ReplicaOptions): ActorSpec<ReplicaMessage>
     name: `replica ${options.id}`,
     capacity: MAILBOX_CAPACITY,
     create(context) {
-      const [opened, first] = openReplica(options.id, options.url, options.limits)
+      const [opened, first] = openReplica(options.id, options.url, options.limits, options.isPaused)
 
       let state = opened
       let wasServing = false

@@ -32,6 +32,8 @@ export type Member = {
   /** Aborts what is asked of it on no call's behalf. */
   readonly stop: AbortController
   readonly gone: PromiseWithResolvers<void>
+  /** A probe generates, too: the one on its way is given up, and asked again later. */
+  endProbe(): void
   phase: 'joined' | 'leaving' | 'gone'
   isServing: boolean
   /** Calls of this thread that hold or await a place. */
@@ -44,11 +46,17 @@ export type MemberOptions = Wanted & { readonly kernel: Kernel; readonly probeDe
 
 const VIEW_DEADLINE_MS = 1_000
 
-/** Its first probe has begun when this returns. */
-export function openMember(options: MemberOptions, replica: PoolReplica, onServing: (member: Member, isServing: boolean) => void): Member {
+/** Its first probe has begun when this returns, unless it begins in a pause. */
+export function openMember(
+  options: MemberOptions,
+  replica: PoolReplica,
+  isPaused: boolean,
+  onServing: (member: Member, isServing: boolean) => void,
+): Member {
   const { kernel } = options
   const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval', logprobMode: 'unknown' }
   const stop = new AbortController()
+  let probing = new AbortController()
   const member: Member = {
     replica,
     facts,
@@ -58,11 +66,16 @@ export function openMember(options: MemberOptions, replica: PoolReplica, onServi
         id: replica.id,
         url: replica.url,
         limits: replica.limits,
-        probe: () => probed(options, replica, facts, stop.signal),
+        isPaused,
+        probe() {
+          probing = new AbortController()
+          return probed(options, replica, facts, AbortSignal.any([stop.signal, probing.signal]))
+        },
         onServing: (isServing) => onServing(member, isServing),
       }),
     ),
     gone: Promise.withResolvers(),
+    endProbe: () => probing.abort(),
     phase: 'joined',
     isServing: false,
     outstanding: 0,
@@ -78,6 +91,7 @@ export async function viewOf(kernel: Kernel, { replica, facts, address }: Member
   const { rank, limits } = replica
   return {
     ...answer.value,
+    engine: replica.engine.kind,
     role: 'engine',
     rank,
     maxInFlight: limits.inFlight,

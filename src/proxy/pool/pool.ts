@@ -8,6 +8,7 @@ import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type Failure, failure } from '../failure.ts'
 import { failureOf, nextOf, type Refusal } from './choice.ts'
 import { type Member, type MemberOptions, openMember, type PoolReplica, viewOf } from './member.ts'
+import { openPauseGate, type PauseGate } from './pause-gate.ts'
 import type { Acquired, ReplicaCommand } from './protocol.ts'
 
 export type Lease = {
@@ -25,6 +26,8 @@ type Acquisition = { readonly ok: true; readonly lease: Lease } | { readonly ok:
 export type PoolOptions = MemberOptions & {
   /** How long a call may wait in a replica's line. */
   readonly acquireDeadlineMs: number
+  /** Whether it begins in a pause. */
+  readonly isPaused?: boolean
   /** Told when the first replica begins to serve and when the last one has ceased. */
   readonly onServing: (isServing: boolean) => void
 }
@@ -35,11 +38,13 @@ export type Membership = {
   leave(): Promise<void>
 }
 
-export type Pool = {
+export type Pool = Pick<PauseGate, 'pause' | 'resume' | 'isPaused' | 'pauses'> & {
   /** The pool owns the connection from now on. */
   join(replica: PoolReplica): Membership
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
   acquire(session: SessionId, tier: 'train' | 'eval', avoid: ReadonlySet<ReplicaId>, signal: AbortSignal): Promise<Acquisition>
+  /** Calls that have a place, and those that wait for one, for a replica that serves, or for the end of a pause. */
+  counts(): { readonly inFlight: number; readonly waiting: number }
   /** Resolves as soon as any replica serves; never rejects, and without one when the signal says so. */
   serves(signal: AbortSignal): Promise<void>
   /** Length of the prompt by the tokenizer of the session's replica while that serves, or else of any that does; null when it does not say. */
@@ -68,10 +73,18 @@ export function openPool(options: PoolOptions): Pool {
   let serving = 0
   /** Calls that no replica serves. */
   const stranded = new Set<() => void>()
+  /** Calls that ask for a place. */
+  let asking = 0
   let nextTicket = 1
+  const gate = openPauseGate(kernel.scheduler, options.isPaused === true, (isPaused) => {
+    for (const member of members) {
+      if (isPaused) member.endProbe()
+      deliver(member.address, { type: isPaused ? 'pause' : 'resume' })
+    }
+  })
 
   function join(replica: PoolReplica): Membership {
-    const member = openMember(options, replica, serves)
+    const member = openMember(options, replica, gate.isPaused(), serves)
     members.add(member)
     return { leave: () => leave(member) }
   }
@@ -152,6 +165,7 @@ export function openPool(options: PoolOptions): Pool {
 
   function leaseOf(member: Member, lease: number): Lease {
     let isHeld = true
+    gate.enter()
     return {
       replica: member.replica,
       model: member.facts.model,
@@ -162,6 +176,7 @@ export function openPool(options: PoolOptions): Pool {
         isHeld = false
         deliver(member.address, { type: 'release', lease, outcome, weightVersion })
         giveBack(member)
+        gate.leave()
       },
     }
   }
@@ -180,38 +195,64 @@ export function openPool(options: PoolOptions): Pool {
     pins.delete(session)
   }
 
+  async function acquire(
+    session: SessionId,
+    tier: 'train' | 'eval',
+    avoid: ReadonlySet<ReplicaId>,
+    signal: AbortSignal,
+  ): Promise<Acquisition> {
+    const refusals: Refusal[] = []
+    const asked = new Set<Member>()
+    /** Those that sent this call away for longer than until a place becomes free. */
+    const lost = new Set<Member>()
+    for (;;) {
+      if (gate.isPaused()) await gate.pass(signal)
+      const pauses = gate.pauses()
+      const member = signal.aborted ? null : nextOf(members, asked, pins.get(session), avoid)
+      if (member === null) break
+      asked.add(member)
+      member.outstanding += 1
+      const acquired = await tryMember(member, session, tier, signal)
+      if (acquired.type === 'granted' && !signal.aborted && !gate.isPaused()) {
+        const lease = leaseOf(member, acquired.lease)
+        const pinned = pins.get(session)
+        // A full replica keeps its sessions: their prefixes are still warm there.
+        if (pinned === undefined || lost.has(pinned) || !pinned.isServing) pin(session, member)
+        return { ok: true, lease }
+      }
+      // The grant had left before the pause came: the place is given back, and asked for again.
+      if (acquired.type === 'granted')
+        deliver(member.address, { type: 'release', lease: acquired.lease, outcome: 'cancelled', weightVersion: null })
+      giveBack(member)
+      if (acquired.type === 'granted' || gate.pauses() !== pauses) {
+        // What they said before a pause, and how long a call stood in line in it, says nothing of what is after it.
+        asked.clear()
+        refusals.length = 0
+        continue
+      }
+      if (acquired.reason !== 'full') lost.add(member)
+      // Whoever was sent to a newcomer may come back, should others have been quicker.
+      if (acquired.reason === 'moved') asked.delete(member)
+      else if (acquired.reason !== 'removed') refusals.push(acquired)
+    }
+    return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : failureOf(refusals) }
+  }
+
   return {
     join,
     async acquire(session, tier, avoid, signal) {
-      const refusals: Refusal[] = []
-      const asked = new Set<Member>()
-      /** Those that sent this call away for longer than until a place becomes free. */
-      const lost = new Set<Member>()
-      for (;;) {
-        const member = signal.aborted ? null : nextOf(members, asked, pins.get(session), avoid)
-        if (member === null) break
-        asked.add(member)
-        member.outstanding += 1
-        const acquired = await tryMember(member, session, tier, signal)
-        if (acquired.type === 'granted') {
-          const lease = leaseOf(member, acquired.lease)
-          if (signal.aborted) {
-            lease.release('cancelled', null)
-            break
-          }
-          const pinned = pins.get(session)
-          // A full replica keeps its sessions: their prefixes are still warm there.
-          if (pinned === undefined || lost.has(pinned) || !pinned.isServing) pin(session, member)
-          return { ok: true, lease }
-        }
-        giveBack(member)
-        if (acquired.reason !== 'full') lost.add(member)
-        // Whoever was sent to a newcomer may come back, should others have been quicker.
-        if (acquired.reason === 'moved') asked.delete(member)
-        else if (acquired.reason !== 'removed') refusals.push(acquired)
+      asking += 1
+      try {
+        return await acquire(session, tier, avoid, signal)
+      } finally {
+        asking -= 1
       }
-      return { ok: false, failure: signal.aborted ? failure('cancelled', 'the call was cancelled') : failureOf(refusals) }
     },
+    pause: gate.pause,
+    resume: gate.resume,
+    isPaused: gate.isPaused,
+    pauses: gate.pauses,
+    counts: () => ({ inFlight: gate.inFlight(), waiting: asking + stranded.size }),
     serves(signal) {
       if (serving > 0 || signal.aborted) return Promise.resolve()
       return new Promise((resolve) => {
@@ -245,6 +286,7 @@ export function openPool(options: PoolOptions): Pool {
       return known.length === 0 ? null : Math.max(...known)
     },
     async close() {
+      gate.resume()
       const open = [...members, ...leaving]
       for (const member of open) end(member)
       await Promise.all(open.map((member) => member.gone.promise))

@@ -129,10 +129,10 @@ export function openReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     return connection.close()
   }
 
-  async function viewOfRouter({ id, url }: ReplicaConfig, { address }: Router): Promise<ReplicaView | null> {
+  async function viewOfRouter({ id, url, engine }: ReplicaConfig, { address }: Router): Promise<ReplicaView | null> {
     const answer = await kernel.ask<RouterCommand, RouterStatus>(address, (ask) => ({ type: 'read-router', ask }), VIEW_DEADLINE_MS)
     if (!answer.ok) return null
-    return { id, url, role: 'router', ...answer.value, ...NO_CALLS }
+    return { id, url, engine, role: 'router', ...answer.value, ...NO_CALLS }
   }
 
   return {

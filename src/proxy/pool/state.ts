@@ -54,20 +54,21 @@ type Step = readonly [ReplicaState, readonly ReplicaEffect[]]
 /** How long a caller should stay away when the line is full. */
 const FULL_RETRY_MS = 2_000
 
-export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits): Step {
+/** One that begins in a pause is first probed when that is over. */
+export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits, isPaused = false): Step {
   const state: ReplicaState = {
     id,
     url,
     limits,
     health: { phase: 'unprobed' },
-    isPaused: false,
+    isPaused,
     isRemoved: false,
     weightVersion: null,
     leases: new Map(),
     waiting: [],
     nextLease: 1,
   }
-  return [state, [{ type: 'probe' }]]
+  return [state, [isPaused ? probeLater(limits) : { type: 'probe' }]]
 }
 
 export function step(state: ReplicaState, message: ReplicaMessage): Step {
@@ -91,7 +92,7 @@ export function step(state: ReplicaState, message: ReplicaMessage): Step {
     case 'probe-due':
       if (state.health.phase === 'up' || state.isRemoved) return [state, []]
       // A sleeping engine is not unhealthy; it is asked again when it may answer.
-      return [state, [state.isPaused ? { type: 'probe-after', delayMs: state.limits.probeBackoffMs.first } : { type: 'probe' }]]
+      return [state, [state.isPaused ? probeLater(state.limits) : { type: 'probe' }]]
     case 'probed':
       return probed(state, message.result)
     default:
@@ -218,6 +219,10 @@ function probed(state: ReplicaState, result: Settled<ProbeResult>): Step {
 function goDown(state: ReplicaState, detail: string, failures: number): Step {
   const [down, effects] = grantWaiting({ ...state, health: { phase: 'down', detail, failures } })
   return [down, [...effects, { type: 'probe-after', delayMs: backoffMs(state.limits, failures) }]]
+}
+
+function probeLater({ probeBackoffMs }: ReplicaLimits): ReplicaEffect {
+  return { type: 'probe-after', delayMs: probeBackoffMs.first }
 }
 
 function backoffMs({ probeBackoffMs: { first, longest } }: ReplicaLimits, failures: number): number {
