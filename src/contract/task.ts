@@ -6,13 +6,19 @@ import { isIdText } from './ids.ts'
 
 const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const jsonObject = z.record(z.string(), z.unknown())
+/** May be left out. Pydantic writes what was left out as null. */
+const maybe = <T extends z.ZodType>(schema: T) =>
+  schema
+    .nullish()
+    .transform((value) => value ?? undefined)
+    .optional()
 const textMap = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be an environment variable name'), z.string())
 
 const prepareActionSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('exec'),
     command: z.string().min(1),
-    cwd: z.string().optional(),
+    cwd: maybe(z.string()),
     env: textMap.default({}),
     max_attempts: z.int().min(1).max(10).default(1),
     retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
@@ -38,31 +44,31 @@ const prepareActionSchema = z.discriminatedUnion('type', [
 export const runtimeSpecSchema = z
   .object({
     backend: z.string().min(1),
-    image: z.string().optional(),
+    image: maybe(z.string()),
     prepare: z.array(prepareActionSchema).max(64).default([]),
-    eval_prepare: z.array(prepareActionSchema).max(64).optional(),
+    eval_prepare: maybe(z.array(prepareActionSchema).max(64)),
     env: textMap.default({}),
-    network: z.string().optional(),
-    workdir: z.string().optional(),
-    cpus: z.number().positive().optional(),
-    memory_mb: z.number().positive().optional(),
+    network: maybe(z.string()),
+    workdir: maybe(z.string()),
+    cpus: maybe(z.number().positive()),
+    memory_mb: maybe(z.number().positive()),
     gpus: z.unknown().optional(),
-    storage_mb: z.number().optional(),
-    allow_internet: z.boolean().optional(),
+    storage_mb: z.null('no runtime limits the storage of a sandbox').optional(),
+    allow_internet: maybe(z.boolean()),
     kwargs: jsonObject.default({}),
   })
   .meta({ id: 'RuntimeSpec' })
 
 export const agentSpecSchema = z
   .object({
-    harness: z.string().min(1).optional(),
-    import_path: z.string().optional(),
-    model_name: z.string().min(1).max(256).optional(),
+    harness: maybe(z.string().min(1)),
+    import_path: maybe(z.string()),
+    model_name: maybe(z.string().min(1).max(256)),
     settings: jsonObject.default({}),
     env: textMap.default({}),
     mcp_servers: z.array(jsonObject).max(64).default([]),
     skills_path: z.string().nullish(),
-    custom_shell: z.object({ command: z.string().min(1), cwd: z.string().optional(), env: textMap.default({}) }).optional(),
+    custom_shell: maybe(z.object({ command: z.string().min(1), cwd: maybe(z.string()), env: textMap.default({}) })),
   })
   .refine((agent) => (agent.harness === undefined) !== (agent.import_path === undefined), {
     message: 'exactly one of harness and import_path must be set',
