@@ -19,6 +19,19 @@ export function namedJsonSchema(id: string, schema: z.ZodType, place: (id: strin
   return placed(definition, place)
 }
 
+/** Complete in itself: what it refers to stands in `$defs`. */
+export function schemaFile(id: string, schema: z.ZodType): JsonSchema {
+  const { [id]: own, ...others } = rendered(schema).$defs ?? {}
+  const place = (name: string) => (name === id ? '#' : `${LOCAL}${name}`)
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    $id: `${id}.json`,
+    title: id,
+    ...placed(own ?? {}, place),
+    ...(Object.keys(others).length === 0 ? {} : { $defs: placed(others, place) }),
+  }
+}
+
 const LOCAL = '#/$defs/'
 
 function rendered(schema: z.ZodType): JsonSchema & { readonly $defs?: Readonly<Record<string, JsonSchema>> } {
