@@ -20,6 +20,7 @@ export function sessionSpec(name: string, changes: Partial<SessionSpec> = {}): S
     kind: 'agent',
     session: knownSessionId(name),
     task: taskId('task-1'),
+    key: taskId('task-1'),
     attempt: 1,
     maxAttempts: 2,
     sampleIndex: 0,

@@ -227,11 +227,14 @@ export class ServerWorld {
       case 'settle':
         this.settles.push(effect)
         return null
+      case 'tell-session-ended':
+        expect(this.results.get(effect.session)?.attempt, 'the result that stands').toBe(effect.attempt)
+        return null
       case 'record-end':
         this.ends.push(effect)
         return null
       case 'deliver':
-        this.delivers.push(effect)
+        if (effect.url !== null) this.delivers.push(effect)
         return null
       case 'report':
         this.reports.push(effect.detail)

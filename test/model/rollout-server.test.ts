@@ -1,9 +1,12 @@
 // Random histories of the rollout server: whatever is lost, repeated or late, every session ends once and no gateway is sent more than it asked for.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { SessionKind } from '../../src/actors/gateway/protocol.ts'
+import type { Line } from '../../src/actors/rollout-server/entries.ts'
 import { PRIORITY_WORTH_MS } from '../../src/actors/rollout-server/queue.ts'
-import { lookUp } from '../../src/actors/table.ts'
-import { type GatewayId, type SessionId, type TaskId, taskId } from '../../src/contract/ids.ts'
+import { itemsOf } from '../../src/actors/rollout-server/roster.ts'
+import { values } from '../../src/actors/table.ts'
+import type { GatewayId, SessionId, TaskId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import { request, ServerWorld, summary } from './rollout-server-world.ts'
 
@@ -13,30 +16,51 @@ const MAX_ATTEMPTS = 3
 type Command = fc.Command<{ submitted: number }, ServerWorld>
 
 /** After every command, by looking at all there is: the counters agree with what they count, and no session has two places. */
-function checkCounters(world: ServerWorld, submitted: number) {
+function checkCounters(world: ServerWorld) {
   const { state } = world
-  const entries = Array.from({ length: submitted }, (_, i) => lookUp(state.tasks, taskId(`t${i + 1}`)) ?? []).flat()
-  expect(state.tasks.size).toBe(entries.length)
-  const open = entries.flatMap((task) => task.sessions).filter((session) => session.phase !== 'ended').length
-  expect(state.openSessions).toBe(open)
-  const queued = entries.filter((task) => task.phase === 'active' && task.waiting.length > 0)
-  expect(new Set(state.queue.map((item) => item.task))).toEqual(new Set(queued.map((task) => task.task)))
-  expect(state.queue).toHaveLength(queued.length)
-  expect(state.pendingSessions).toBe(queued.reduce((sum, task) => sum + task.waiting.length, 0))
-  for (const task of entries) {
-    const pending = task.sessions.flatMap((session, sample) => (session.phase === 'pending' ? [sample] : []))
-    expect(task.waiting).toEqual(pending)
+  const tasks = [...values(state.tasks)]
+  const sessions = tasks.flatMap((task) => itemsOf(task.sessions).map((entry) => ({ task, entry })))
+  expect(state.tasks.size).toBe(tasks.length)
+  expect(state.openSessions).toBe(sessions.filter(({ entry }) => entry.phase !== 'ended').length)
+  for (const task of tasks) {
+    const entries = itemsOf(task.sessions)
+    const pending = entries.flatMap((entry, sample) => (entry.phase === 'pending' ? [sample] : []))
+    expect(task.pending).toBe(pending.length)
+    expect(task.firstPending).toBeLessThanOrEqual(pending[0] ?? entries.length)
     if (task.phase === 'active' && task.stop !== null) expect(pending, 'a stopped task starts nothing').toEqual([])
-    expect(task.totals.ended).toBe(task.sessions.filter((session) => session.phase === 'ended').length)
+    expect(task.totals.ended).toBe(entries.filter((entry) => entry.phase === 'ended').length)
+    for (const entry of entries) {
+      expect(entry.attempt).toBeLessThanOrEqual(task.single?.kind === 'capture' ? 1 : MAX_ATTEMPTS)
+      expect(entry.earlier.map(({ attempt }) => attempt)).toEqual(Array.from({ length: entry.attempt - 1 }, (_, i) => i + 1))
+    }
   }
+  const queued = tasks.filter((task) => task.phase === 'active' && task.pending > 0)
+  expect(state.pendingSessions).toBe(queued.reduce((sum, task) => sum + task.pending, 0))
+  const inLine = (pinned: GatewayId | null, kind: SessionKind) =>
+    new Set(
+      queued.filter(({ single }) => (single?.gateway ?? null) === pinned && (single?.kind ?? 'agent') === kind).map(({ task }) => task),
+    )
+  const tasksIn = (line: Line) => {
+    const found = new Set(line.map(({ task }) => task))
+    expect(found.size, 'a task stands in line once').toBe(line.length)
+    return found
+  }
+  expect(tasksIn(state.line)).toEqual(inLine(null, 'agent'))
   for (const [id, gateway] of state.gateways) {
-    const dispatched = entries
-      .flatMap((task) => task.sessions)
-      .filter((session) => session.phase === 'dispatched' && session.gateway === id)
-    expect(new Set(gateway.sessions)).toEqual(new Set(dispatched.map((session) => session.session)))
+    expect(tasksIn(gateway.lines.agent)).toEqual(inLine(id, 'agent'))
+    expect(tasksIn(gateway.lines.capture)).toEqual(inLine(id, 'capture'))
+    if (gateway.draining) expect([gateway.lines.agent, gateway.lines.capture], 'nobody waits for it').toEqual([[], []])
+    const agents = sessions.filter(
+      ({ task, entry }) => task.single?.kind !== 'capture' && entry.phase === 'dispatched' && entry.gateway === id,
+    )
+    expect(gateway.agents).toBe(agents.length)
+    const captures = sessions.filter(
+      ({ task, entry }) => task.single?.kind === 'capture' && task.single.gateway === id && entry.phase !== 'ended',
+    )
+    expect(gateway.captures).toBe(captures.length)
+    expect(gateway.captures).toBeLessThanOrEqual(gateway.limits.maxCaptures)
     if (gateway.healthy) expect(gateway.demand).toBe(world.credit.get(id))
   }
-  for (const session of entries.flatMap((task) => task.sessions)) expect(session.attempt).toBeLessThanOrEqual(MAX_ATTEMPTS)
 }
 
 function command(name: string, run: (world: ServerWorld, model: { submitted: number }) => void): Command {
@@ -46,7 +70,7 @@ function command(name: string, run: (world: ServerWorld, model: { submitted: num
       run(world, model)
       // A gateway that answered `stopped` is given up in the next turn.
       world.advance(0)
-      checkCounters(world, model.submitted)
+      checkCounters(world)
     },
     toString: () => name,
   }
@@ -160,7 +184,7 @@ describe('the rollout server, over random histories', () => {
         world.send({ type: 'await-deliveries', ask: delivered.ask })
         quiesce(world)
         if (isStopped) expect(world.opened, 'nothing starts on a node that stops').toHaveLength(opened)
-        checkCounters(world, model.submitted)
+        checkCounters(world)
 
         const accepted = world.state.order
         const endings = world.events.flatMap((event) => (event.type === 'session.state_changed' && event.summary !== null ? [event] : []))
@@ -175,8 +199,8 @@ describe('the rollout server, over random histories', () => {
         expect([...ended].sort()).toEqual([...accepted].sort())
         expect(world.delivers.map((deliver) => deliver.task).sort()).toEqual([...accepted].sort())
         expect(world.state.pendingSessions).toBe(0)
-        expect(world.state.queue).toEqual([])
-        expect(world.state.settling).toEqual({ inFlight: 0, line: [] })
+        expect(world.state.line).toEqual([])
+        expect(world.state.settling).toEqual({ inFlight: 0, line: [], next: 0 })
         for (const { task } of world.delivers) {
           expect(delivered.answer, 'a result is still on its way').toThrow()
           world.send({ type: 'task-delivered', task, state: 'delivered' })

@@ -343,7 +343,7 @@ describe('the end of a task', () => {
     world.answerEnd()
     expect(world.view('t')).toMatchObject({ status: 'completed' })
     expect(world.delivers).toEqual([
-      { type: 'deliver', task: 't', url: CALLBACK.callback_url, status: 'completed', sessions, attempts: [1] },
+      { type: 'deliver', task: 't', url: CALLBACK.callback_url, shape: 'task', status: 'completed', sessions, attempts: [1] },
     ])
   })
 

@@ -37,7 +37,7 @@ export function rolloutServer(options: RolloutServerOptions): ActorSpec<RolloutS
         receive(message) {
           const now = { nowMs: context.clock.nowMs(), wallMs: context.clock.wallMs() }
           // What a refused `tell` adds is stepped after the effects of the message that caused it.
-          const backlog: ServerMessage[] = [message.type === 'submit' ? admission(context, message) : message]
+          const backlog: ServerMessage[] = [admission(context, message)]
           for (let next = backlog.shift(); next !== undefined; next = backlog.shift()) {
             const [after, effects] = step(state, next, now)
             state = after
@@ -54,9 +54,23 @@ export function rolloutServer(options: RolloutServerOptions): ActorSpec<RolloutS
 
 type Context = ActorContext<RolloutServerCommand | RolloutServerSignal>
 
-function admission(context: Context, { request, ask }: Extract<RolloutServerCommand, { readonly type: 'submit' }>): ServerMessage {
-  const sessions = Array.from({ length: request.num_samples }, () => sessionId(context.random.uuid()))
-  return { type: 'admit', request, digest: canonicalDigest(request), sessions, ask }
+function admission(context: Context, message: RolloutServerCommand | RolloutServerSignal): ServerMessage {
+  switch (message.type) {
+    case 'submit': {
+      const { request, ask } = message
+      const sessions = Array.from({ length: request.num_samples }, () => sessionId(context.random.uuid()))
+      return { type: 'admit', request, digest: canonicalDigest(request), sessions, ask }
+    }
+    case 'submit-session': {
+      const { kind, gateway, resultUrl, ask } = message
+      const single = { kind, gateway }
+      const request = { ...message.request, num_samples: 1, early_stop_min_usable_sessions: null, callback_url: resultUrl }
+      const session = message.session ?? sessionId(context.random.uuid())
+      return { type: 'admit-session', single, request, digest: canonicalDigest([single, request]), session, ask }
+    }
+    default:
+      return message
+  }
 }
 
 /** Answers what a refused `tell` means to the step, or null. */
@@ -79,7 +93,7 @@ function run(context: Context, options: RolloutServerOptions, effect: ServerEffe
       const { request, sessions, task } = effect
       context.ask<LedgerCommand, Recorded>(
         options.ledger,
-        (ask) => ({ type: 'record-task', task: request, sessions, ask }),
+        (ask) => ({ type: 'record-task', key: task, task: request, sessions, ask }),
         LEDGER_DEADLINE_MS,
         (answer) => ({
           type: 'task-recorded',
@@ -101,7 +115,8 @@ function run(context: Context, options: RolloutServerOptions, effect: ServerEffe
       return offer === 'accepted' ? null : { type: 'cancel-refused', session, attempt, gateway, offer }
     }
     case 'settle': {
-      const { task, session, attempt } = effect.facts
+      const { task } = effect
+      const { session, attempt } = effect.facts
       const { payload, summary } = options.emptyResult(effect.facts)
       context.ask<LedgerCommand, SettledResult>(
         options.ledger,
@@ -109,6 +124,11 @@ function run(context: Context, options: RolloutServerOptions, effect: ServerEffe
         LEDGER_DEADLINE_MS,
         (answer) => ({ type: 'settled', session, attempt, answer }),
       )
+      return null
+    }
+    case 'tell-session-ended': {
+      const { session, attempt } = effect
+      context.tell(options.ledger, { type: 'session-ended', session, attempt })
       return null
     }
     case 'record-end': {
@@ -126,8 +146,8 @@ function run(context: Context, options: RolloutServerOptions, effect: ServerEffe
       return null
     }
     case 'deliver': {
-      const { task, url, status, sessions, attempts } = effect
-      const offer = context.tell(options.callback, { type: 'deliver', task, url, shape: 'task', status, sessions, attempts })
+      const { task, url, shape, status, sessions, attempts } = effect
+      const offer = context.tell(options.callback, { type: 'deliver', task, url, shape, status, sessions, attempts })
       return offer === 'accepted' ? null : { type: 'deliver-refused', task }
     }
     default:

@@ -1,177 +1,78 @@
-// How sessions and tasks end: retries, cancels, early stop, results without a reporter, the task's own end, delivery and retention.
+// How sessions and tasks end: results and new attempts, early stop, the task's own end and its delivery.
 import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { TaskStatus } from '../../contract/task.ts'
-import type { Answer, Ask } from '../../kernel/ask.ts'
-import type { ResultFacts } from '../builder/protocol.ts'
-import type { CancelReason } from '../gateway/protocol.ts'
+import type { Answer } from '../../kernel/ask.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
-import { lookUp, remove } from '../table.ts'
-import type { ActiveTask, EndedTask, EndingTask, SessionEntry, TaskEntry, Totals } from './entries.ts'
-import type { EarlierAttempt, EarlyStopAccount } from './protocol.ts'
-import { dequeue } from './queue.ts'
+import { lookUp } from '../table.ts'
+import { freeCapture } from './captures.ts'
+import type { ActiveTask, EndedTask, EndingTask, SessionEntry, Totals } from './entries.ts'
+import type { EarlierAttempt, FailedAttempt } from './protocol.ts'
+import { retire } from './retention.ts'
+import { itemsOf } from './roster.ts'
+import { EARLY_STOP, settledOne } from './settling.ts'
+import { stopTask } from './stops.ts'
 import {
-  type Dispatched,
   findDispatched,
+  findSession,
   forget,
+  gatewayOf,
   type Holding,
+  kindOf,
   publishSession,
+  publishTask,
   putBack,
   putTask,
-  reply,
-  sendCancel,
   type Turn,
   withSession,
 } from './turn.ts'
-import { taskStatus } from './views.ts'
 
-const EARLY_STOP: CancelReason = 'stopped early: enough usable sessions'
-/** Results without traces asked of the ledger at once: its mailbox also serves the sessions. */
-const MAX_SETTLING = 32
 const AGAIN_MS = 1_000
-
-/** Why nobody will report a result for a session. */
-type Silence = CancelReason | 'gateway lost'
-type Unreported = Extract<SessionEntry, { readonly phase: 'pending' | 'dispatched' }>
+/** Of the error of an earlier attempt: what came after it says more. */
+const MAX_ERROR_CHARS = 1_000
 
 /** The result is durable already. Facts of an older attempt, or told twice, find no dispatched session of that attempt. */
 export function sessionFinished(turn: Turn, session: SessionId, attempt: number, summary: SessionSummary) {
   const holding = findDispatched(turn.state, session)
   if (holding === null || holding.entry.attempt !== attempt) return
-  turn.state = forget(turn.state, holding.entry.gateway, session)
+  turn.state = forget(turn.state, holding)
   if (summary.retryable && mayAttemptAgain(turn, holding)) return attemptAgain(turn, holding, summary)
-  const ranMs = turn.now.nowMs - holding.entry.dispatchedAtMs
-  endSession(turn, holding.task, holding.sample, { session, attempt, gateway: holding.entry.gateway, summary, ranMs })
+  const { gateway, earlier, dispatchedAtMs } = holding.entry
+  const ranMs = turn.now.nowMs - dispatchedAtMs
+  endSession(turn, holding.task, holding.sample, { session, attempt, earlier, gateway, summary, ranMs })
 }
 
 export function mayAttemptAgain({ state }: Turn, { task, entry }: Holding): boolean {
-  return task.stop === null && entry.attempt < state.limits.maxAttempts && state.admission === 'open'
+  const pinned = task.single?.gateway ?? null
+  if (pinned !== null && gatewayOf(state, pinned).draining) return false
+  return entry.stop === null && entry.attempt < maxAttemptsOf(task, state.limits.maxAttempts) && state.admission === 'open'
+}
+
+/** What was started elsewhere is not started again from here. */
+export function maxAttemptsOf(task: ActiveTask, maxAttempts: number): number {
+  return kindOf(task) === 'capture' ? 1 : maxAttempts
 }
 
 /** The session waits for a gateway again, as its next attempt; why this one failed stays known. */
-export function attemptAgain(turn: Turn, { task, sample, entry }: Holding, { outcome, error }: Pick<SessionSummary, 'outcome' | 'error'>) {
-  const { session, attempt, gateway } = entry
-  const failed: EarlierAttempt = { attempt, gateway, outcome, error }
-  const earlier = new Map(task.earlier).set(session, [...(task.earlier.get(session) ?? []), failed])
-  putBack(turn, { task: { ...task, earlier }, sample, entry }, attempt + 1)
-  publishSession(turn, task.task, session, attempt + 1, 'REGISTERED')
-}
-
-/** How a session ends whose gateway took it along. */
-export function lostWith(gateway: GatewayId | null): Pick<SessionSummary, 'outcome' | 'error'> {
-  return { outcome: 'interrupted', error: `the gateway ${gateway} was lost while it held the session` }
-}
-
-/** Every session that has not ended is ended: those at a gateway by it, the others here. A second stop only changes the reason. */
-export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
-  const stopped: ActiveTask = {
-    ...task,
-    stop: reason,
-    updatedAtMs: turn.now.wallMs,
-    earlyStop: reason === EARLY_STOP ? accountOf(task, turn.now.nowMs) : task.earlyStop,
-    sessions: task.sessions.map((entry) => (entry.phase === 'dispatched' ? { ...entry, stop: reason } : entry)),
-  }
-  turn.state = putTask(turn.state, stopped)
-  turn.effects.push({
-    type: 'publish',
-    event: { type: 'task.updated', task: task.task, status: taskStatus(stopped), atMs: turn.now.wallMs },
-  })
-  for (const entry of task.stop === null ? stopped.sessions : []) if (entry.phase === 'dispatched') sendCancel(turn, entry, reason)
-  withdraw(turn, stopped, reason)
-}
-
-/** Ends the sessions that wait for a gateway; those at one are left alone. */
-export function withdraw(turn: Turn, task: ActiveTask, reason: CancelReason) {
-  if (task.waiting.length === 0) return
-  const waiting = task.waiting.flatMap((sample) => task.sessions[sample]?.session ?? [])
-  const left: ActiveTask = {
-    ...task,
-    waiting: [],
-    updatedAtMs: turn.now.wallMs,
-    sessions: task.sessions.map((entry) => (entry.phase === 'pending' ? settlingEntry(turn, task, entry, reason) : entry)),
-  }
-  turn.state = {
-    ...putTask(turn.state, left),
-    queue: dequeue(turn.state.queue, task.task),
-    pendingSessions: turn.state.pendingSessions - task.waiting.length,
-  }
-  settleLater(turn, waiting)
-}
-
-/** For sessions that did not end while the node waited for them. */
-export function stopSessions(turn: Turn, ask: Ask<number>) {
-  let stopped = 0
-  for (const id of turn.state.order) {
-    const task = lookUp(turn.state.tasks, id)
-    if (task?.phase !== 'active') continue
-    stopped += task.sessions.filter((entry) => entry.phase === 'dispatched').length
-    // One that is being stopped already keeps the reason it was given.
-    if (task.stop === null) stopTask(turn, task, 'node is stopping')
-  }
-  reply(turn, ask, stopped)
-}
-
-export function awaitDeliveries(turn: Turn, ask: Ask<void>) {
-  turn.state = { ...turn.state, awaitingDeliveries: [...turn.state.awaitingDeliveries, ask] }
-}
-
-export function answerIfDelivered(turn: Turn) {
-  const { awaitingDeliveries, openSessions, tasks, ended } = turn.state
-  if (awaitingDeliveries.length === 0 || openSessions > 0 || ended.length < tasks.size) return
-  for (const id of ended) {
-    const task = lookUp(tasks, id)
-    if (task?.phase === 'ended' && task.delivery === 'pending') return
-  }
-  turn.state = { ...turn.state, awaitingDeliveries: [] }
-  for (const ask of awaitingDeliveries) reply(turn, ask, undefined)
-}
-
-/** Ends a session that no gateway holds any more with a result that has no traces. */
-export function endWithoutReport(turn: Turn, { task, sample, entry }: Holding, silence: Silence) {
-  turn.state = putTask(turn.state, withSession(task, sample, settlingEntry(turn, task, entry, silence)))
-  settleLater(turn, [entry.session])
-}
-
-function settlingEntry(turn: Turn, task: ActiveTask, entry: Unreported, silence: Silence): SessionEntry {
-  const { session, attempt } = entry
-  const gateway = entry.phase === 'dispatched' ? entry.gateway : null
-  const { metadata, evaluator } = task.request
-  const facts: ResultFacts = {
-    session,
-    task: task.task,
-    attempt,
-    node: gateway ?? '',
-    ...(silence === 'gateway lost' ? lostWith(gateway) : { outcome: 'cancelled', error: `session cancelled: ${silence}` }),
-    timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
-    taskMetadata: silence === EARLY_STOP ? { ...metadata, early_stop_cancelled: true, fully_masked: true } : metadata,
-    agentResult: {},
-    evaluation: null,
-    evaluator: evaluator?.strategy ?? null,
-    calls: 0,
-  }
-  return { phase: 'settling', session, attempt, gateway, facts }
+export function attemptAgain(turn: Turn, holding: Holding, { outcome, error }: FailedAttempt) {
+  const { attempt, gateway, earlier } = holding.entry
+  const failed: EarlierAttempt = { attempt, gateway, outcome, error: error?.slice(0, MAX_ERROR_CHARS) ?? null }
+  const next = { attempt: attempt + 1, earlier: [...earlier, failed] }
+  putBack(turn, holding, next)
+  publishSession(turn, holding.task, { session: holding.entry.session, gateway, ...next }, 'REGISTERED')
 }
 
 export function settled(turn: Turn, session: SessionId, attempt: number, answer: Answer<SettledResult>) {
-  turn.state = { ...turn.state, settling: { ...turn.state.settling, inFlight: turn.state.settling.inFlight - 1 } }
-  const place = lookUp(turn.state.index, session)
-  const task = place === undefined ? undefined : lookUp(turn.state.tasks, place.task)
-  const entry = place === undefined ? undefined : task?.sessions[place.sample]
-  if (place !== undefined && task?.phase === 'active' && entry?.phase === 'settling' && entry.attempt === attempt) {
+  const found = findSession(turn.state, session)
+  if (found?.task.phase === 'active' && found.entry.phase === 'settling' && found.entry.attempt === attempt) {
+    const { gateway, earlier } = found.entry
     if (answer.ok && answer.value.type === 'settled') {
-      endSession(turn, task, place.sample, { session, attempt, gateway: entry.gateway, summary: answer.value.summary, ranMs: 0 })
+      endSession(turn, found.task, found.sample, { session, attempt, earlier, gateway, summary: answer.value.summary, ranMs: 0 })
     } else {
       turn.effects.push({ type: 'after', delayMs: AGAIN_MS, message: { type: 'settle-again', session } })
     }
   }
-  settleNext(turn)
-}
-
-/** Puts sessions at the end of the line for the ledger. */
-export function settleLater(turn: Turn, sessions: readonly SessionId[]) {
-  const { settling } = turn.state
-  turn.state = { ...turn.state, settling: { ...settling, line: [...settling.line, ...sessions] } }
-  settleNext(turn)
+  settledOne(turn)
 }
 
 export function recordEnd(turn: Turn, id: TaskId) {
@@ -191,7 +92,7 @@ export function endRecorded(turn: Turn, id: TaskId, answer: Answer<Recorded>) {
   const delivery = task.request.callback_url == null ? 'none' : 'pending'
   const ended: EndedTask = { ...base, phase: 'ended', delivery, updatedAtMs: turn.now.wallMs }
   turn.state = { ...putTask(turn.state, ended), ended: [...turn.state.ended, id] }
-  turn.effects.push({ type: 'publish', event: { type: 'task.completed', task: id, status: ended.final, atMs: turn.now.wallMs } })
+  publishTask(turn, 'task.completed', ended)
   deliver(turn, ended)
   retire(turn)
 }
@@ -205,6 +106,12 @@ export function deliverAgain(turn: Turn, id: TaskId) {
   if (task?.phase === 'ended') deliver(turn, task)
 }
 
+/** Driven again by hand, whatever became of it: the task is kept until that has come to its end too. */
+export function reopenDelivery(turn: Turn, id: TaskId) {
+  const task = lookUp(turn.state.tasks, id)
+  if (task?.phase === 'ended') turn.state = putTask(turn.state, { ...task, delivery: 'pending' })
+}
+
 export function taskDelivered(turn: Turn, id: TaskId, delivery: 'delivered' | 'dead') {
   const task = lookUp(turn.state.tasks, id)
   if (task?.phase !== 'ended' || task.delivery !== 'pending') return
@@ -212,28 +119,24 @@ export function taskDelivered(turn: Turn, id: TaskId, delivery: 'delivered' | 'd
   retire(turn)
 }
 
-type Ending = {
-  readonly session: SessionId
-  readonly attempt: number
-  readonly gateway: Dispatched['gateway'] | null
+type Ending = Pick<SessionEntry, 'session' | 'attempt' | 'earlier'> & {
+  readonly gateway: GatewayId | null
   readonly summary: SessionSummary
   readonly ranMs: number
 }
 
 /** The one place where a session becomes terminal. */
-function endSession(turn: Turn, task: ActiveTask, sample: number, { session, attempt, gateway, summary, ranMs }: Ending) {
+function endSession(turn: Turn, task: ActiveTask, sample: number, { ranMs, ...ending }: Ending) {
+  const { summary } = ending
   const next: ActiveTask = {
-    ...withSession(task, sample, { phase: 'ended', session, attempt, gateway, summary }),
+    ...withSession(task, sample, { phase: 'ended', ...ending }),
     totals: add(task.totals, summary, ranMs),
     updatedAtMs: turn.now.wallMs,
   }
-  turn.state = { ...putTask(turn.state, next), openSessions: turn.state.openSessions - 1 }
-  const atMs = turn.now.wallMs
-  const { status } = summary
-  turn.effects.push(
-    { type: 'publish', event: { type: 'session.state_changed', session, task: task.task, status, attempt, summary, atMs } },
-    { type: 'publish', event: { type: 'task.updated', task: task.task, status: taskStatus(next), atMs } },
-  )
+  turn.state = freeCapture({ ...putTask(turn.state, next), openSessions: turn.state.openSessions - 1 }, next)
+  turn.effects.push({ type: 'tell-session-ended', session: ending.session, attempt: ending.attempt })
+  publishSession(turn, next, ending, summary.status, summary)
+  publishTask(turn, 'task.updated', next)
   if (next.totals.ended === next.sessions.length) return endTask(turn, next)
   const threshold = next.request.early_stop_min_usable_sessions
   if (threshold != null && next.stop === null && next.totals.usable >= threshold) stopTask(turn, next, EARLY_STOP)
@@ -250,53 +153,18 @@ function finalStatus({ stop, totals, sessions }: ActiveTask): TaskStatus {
   return totals.errored === sessions.length ? 'failed' : 'completed'
 }
 
-function settleNext(turn: Turn) {
-  for (;;) {
-    const { inFlight, line } = turn.state.settling
-    const session = line[0]
-    if (session === undefined || inFlight >= MAX_SETTLING) return
-    const place = lookUp(turn.state.index, session)
-    const entry = place === undefined ? undefined : lookUp(turn.state.tasks, place.task)?.sessions[place.sample]
-    const settles = entry?.phase === 'settling'
-    turn.state = { ...turn.state, settling: { inFlight: inFlight + (settles ? 1 : 0), line: line.slice(1) } }
-    if (settles) turn.effects.push({ type: 'settle', facts: entry.facts })
-  }
-}
-
+/** The outbox also hears of a task that goes to nobody: it may be driven somewhere later. */
 function deliver(turn: Turn, task: EndedTask) {
-  const url = task.request.callback_url
-  if (url == null || task.delivery !== 'pending') return
+  const sessions = itemsOf(task.sessions)
   turn.effects.push({
     type: 'deliver',
     task: task.task,
-    url,
+    url: task.request.callback_url ?? null,
+    shape: task.single === null ? 'task' : 'session',
     status: task.final,
-    sessions: task.sessions.map((entry) => entry.session),
-    attempts: task.sessions.map((entry) => entry.attempt),
+    sessions: sessions.map((entry) => entry.session),
+    attempts: sessions.map((entry) => entry.attempt),
   })
-}
-
-/** Drops ended tasks over the limit: the oldest whose result was taken or never had a taker, then the oldest dead letter; undelivered never. */
-function retire(turn: Turn) {
-  while (turn.state.ended.length > turn.state.limits.maxKeptTasks) {
-    const kept = turn.state.ended.map((id) => lookUp(turn.state.tasks, id)).filter((task) => task?.phase === 'ended')
-    const victim =
-      kept.find((task) => task.delivery === 'delivered' || task.delivery === 'none') ?? kept.find((task) => task.delivery === 'dead')
-    if (victim === undefined) return
-    drop(turn, victim)
-  }
-}
-
-function drop(turn: Turn, task: TaskEntry) {
-  let index = turn.state.index
-  for (const { session } of task.sessions) index = remove(index, session)
-  turn.state = {
-    ...turn.state,
-    tasks: remove(turn.state.tasks, task.task),
-    order: turn.state.order.filter((id) => id !== task.task),
-    ended: turn.state.ended.filter((id) => id !== task.task),
-    index,
-  }
 }
 
 function add(totals: Totals, summary: SessionSummary, ranMs: number): Totals {
@@ -309,19 +177,5 @@ function add(totals: Totals, summary: SessionSummary, ranMs: number): Totals {
     traces: totals.traces + summary.traces,
     calls: totals.calls + summary.calls,
     ranMs: totals.ranMs + ranMs,
-  }
-}
-
-function accountOf(task: ActiveTask, nowMs: number): EarlyStopAccount {
-  const running = task.sessions.filter((entry) => entry.phase === 'dispatched')
-  const ages = running.reduce((sum, entry) => sum + nowMs - entry.dispatchedAtMs, 0)
-  return {
-    threshold: task.request.early_stop_min_usable_sessions ?? 0,
-    usable: task.totals.usable,
-    finished: task.totals.ended,
-    meanFinishedMs: task.totals.ended === 0 ? 0 : task.totals.ranMs / task.totals.ended,
-    stoppedRunning: running.length,
-    meanStoppedMs: running.length === 0 ? 0 : ages / running.length,
-    stoppedWaiting: task.waiting.length,
   }
 }

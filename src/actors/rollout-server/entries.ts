@@ -6,10 +6,11 @@ import type { TaskRequest, TaskStatus } from '../../contract/task.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Answer, Ask } from '../../kernel/ask.ts'
 import type { ResultFacts } from '../builder/protocol.ts'
-import type { CancelReason, GatewayCommand, GatewayLimits, SessionSpec } from '../gateway/protocol.ts'
+import type { CancelReason, GatewayCommand, GatewayLimits, SessionKind, SessionSpec } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
 import { emptyTable, type Table } from '../table.ts'
-import type { EarlierAttempt, EarlyStopAccount, NodeEvent, RolloutServerCommand, SubmitReply } from './protocol.ts'
+import type { EarlierAttempt, EarlyStopAccount, NodeEvent, RolloutServerCommand, SubmitReply, SubmitSessionReply } from './protocol.ts'
+import type { Roster } from './roster.ts'
 
 export type ServerLimits = {
   /** Attempts per session, the first included. */
@@ -20,32 +21,32 @@ export type ServerLimits = {
   readonly maxKeptTasks: number
 }
 
-export type SessionEntry =
-  | { readonly phase: 'pending'; readonly session: SessionId; readonly attempt: number }
-  | {
-      readonly phase: 'dispatched'
-      readonly session: SessionId
-      readonly attempt: number
-      readonly gateway: GatewayId
-      readonly status: SessionStatus
-      readonly dispatchedAtMs: number
-      readonly stop: CancelReason | null
-    }
-  /** Nobody will report: a result without traces is being made durable. */
-  | {
-      readonly phase: 'settling'
-      readonly session: SessionId
-      readonly attempt: number
-      readonly gateway: GatewayId | null
-      readonly facts: ResultFacts
-    }
-  | {
-      readonly phase: 'ended'
-      readonly session: SessionId
-      readonly attempt: number
-      readonly gateway: GatewayId | null
-      readonly summary: SessionSummary
-    }
+type SessionBase = {
+  readonly session: SessionId
+  readonly attempt: number
+  /** Why it was attempted again: one for each attempt before this one. */
+  readonly earlier: readonly EarlierAttempt[]
+}
+export type PendingSession = SessionBase & { readonly phase: 'pending' }
+export type DispatchedSession = SessionBase & {
+  readonly phase: 'dispatched'
+  readonly gateway: GatewayId
+  readonly status: SessionStatus
+  readonly dispatchedAtMs: number
+  readonly stop: CancelReason | null
+}
+/** Nobody will report: a result without traces is being made durable. */
+export type SettlingSession = SessionBase & {
+  readonly phase: 'settling'
+  readonly gateway: GatewayId | null
+  readonly facts: ResultFacts
+}
+export type EndedSession = SessionBase & {
+  readonly phase: 'ended'
+  readonly gateway: GatewayId | null
+  readonly summary: SessionSummary
+}
+export type SessionEntry = PendingSession | DispatchedSession | SettlingSession | EndedSession
 
 /** Kept up to date with every ended session, so that no view ever adds up a task again. */
 export type Totals = {
@@ -59,9 +60,15 @@ export type Totals = {
   readonly ranMs: number
 }
 
+/** A session by itself; `gateway` null: any. A capture has one from its admission on. */
+export type Single = { readonly kind: SessionKind; readonly gateway: GatewayId | null }
+
 type TaskBase = {
+  /** Key here, in the ledger and in the outbox: the task's id, or that of a session by itself, which is no task's. Shown is what `request` names. */
   readonly task: TaskId
   readonly request: TaskRequest
+  /** Null: a task of a trainer. Else the task of this one session, which no list of tasks shows. */
+  readonly single: Single | null
   /** Of the canonical body: the same id with another body is a conflict. */
   readonly digest: string
   readonly sequence: number
@@ -70,19 +77,24 @@ type TaskBase = {
   readonly updatedAtMs: number
   /** Monotonic. */
   readonly admittedAtMs: number
-  readonly sessions: readonly SessionEntry[]
-  /** Of the sessions that were attempted again. */
-  readonly earlier: ReadonlyMap<SessionId, readonly EarlierAttempt[]>
-  /** Sample indexes of the pending sessions, in order. */
-  readonly waiting: readonly number[]
+  /** By sample. */
+  readonly sessions: Roster<SessionEntry>
+  readonly pending: number
+  /** No sample before this one is pending. */
+  readonly firstPending: number
   readonly totals: Totals
   readonly earlyStop: EarlyStopAccount | null
 }
 
+/** Who is told when the ledger has it. */
+export type Submitter =
+  | { readonly of: 'task'; readonly ask: Ask<SubmitReply> }
+  | { readonly of: 'session'; readonly ask: Ask<SubmitSessionReply> }
+
 export type RecordingTask = TaskBase & {
   readonly phase: 'recording'
-  readonly asks: readonly Ask<SubmitReply>[]
-  readonly cancelled: boolean
+  readonly submitters: readonly Submitter[]
+  readonly cancelled: CancelReason | null
 }
 export type ActiveTask = TaskBase & { readonly phase: 'active'; readonly stop: CancelReason | null }
 /** Every session is terminal; the end is being made durable. */
@@ -94,21 +106,29 @@ export type EndedTask = TaskBase & {
 }
 export type TaskEntry = RecordingTask | ActiveTask | EndingTask | EndedTask
 
+/** A task with pending sessions; `turn` orders the line. */
+export type QueuedTask = { readonly task: TaskId; readonly turn: number; readonly sequence: number }
+export type Line = readonly QueuedTask[]
+
 export type GatewayEntry = {
   readonly gateway: GatewayId
   readonly address: Address<GatewayCommand>
   readonly url: string
   readonly limits: GatewayLimits
   readonly healthy: boolean
+  /** It gets no new session, also after it has started again. */
+  readonly draining: boolean
   /** READY reservations announced and not yet used. */
   readonly demand: number
   /** It answered `full`: nothing is sent until it announces demand or a pause is over. */
   readonly held: boolean
-  readonly sessions: readonly SessionId[]
+  /** Sessions with an agent that it holds. */
+  readonly agents: number
+  /** Captures admitted for it and not yet ended: never more than its limit. */
+  readonly captures: number
+  /** Sessions by themselves that go to this gateway and no other. */
+  readonly lines: Readonly<Record<SessionKind, Line>>
 }
-
-/** A task with pending sessions; `turn` orders the queue. */
-export type QueuedTask = { readonly task: TaskId; readonly turn: number; readonly sequence: number }
 
 export type ServerState = {
   readonly limits: ServerLimits
@@ -118,15 +138,16 @@ export type ServerState = {
   /** In order of admission. */
   readonly order: readonly TaskId[]
   readonly index: Table<SessionId, { readonly task: TaskId; readonly sample: number }>
-  readonly queue: readonly QueuedTask[]
+  /** Tasks whose sessions go to any gateway. */
+  readonly line: Line
   readonly gateways: ReadonlyMap<GatewayId, GatewayEntry>
   readonly pendingSessions: number
   readonly openSessions: number
   /** In order of their end: the oldest is dropped first. */
   readonly ended: readonly TaskId[]
   readonly tombstones: ReadonlyMap<TaskId, number>
-  /** Results without traces on their way into the ledger: a bounded number at a time, the others in line. */
-  readonly settling: { readonly inFlight: number; readonly line: readonly SessionId[] }
+  /** Results without traces on their way into the ledger: a bounded number at a time, the others in line from `next` on. */
+  readonly settling: { readonly inFlight: number; readonly line: readonly SessionId[]; readonly next: number }
   /** Who waits for every task's end and delivery: a draining node. */
   readonly awaitingDeliveries: readonly Ask<void>[]
 }
@@ -139,6 +160,15 @@ export type RolloutServerSignal =
       readonly digest: string
       readonly sessions: readonly SessionId[]
       readonly ask: Ask<SubmitReply>
+    }
+  /** Of one sample, whose results go to `request.callback_url`. */
+  | {
+      readonly type: 'admit-session'
+      readonly single: Single
+      readonly request: TaskRequest
+      readonly digest: string
+      readonly session: SessionId
+      readonly ask: Ask<SubmitSessionReply>
     }
   | { readonly type: 'task-recorded'; readonly task: TaskId; readonly answer: Answer<Recorded> }
   | {
@@ -166,8 +196,8 @@ export type RolloutServerSignal =
   | { readonly type: 'deliver-refused'; readonly task: TaskId }
   | { readonly type: 'deliver-again'; readonly task: TaskId }
 
-/** Submits reach the step as `admit`: the shell has drawn the session ids and digested the body. */
-export type ServerMessage = Exclude<RolloutServerCommand, { readonly type: 'submit' }> | RolloutServerSignal
+/** Submits reach the step as `admit` and `admit-session`: the shell has drawn the session ids and digested the body. */
+export type ServerMessage = Exclude<RolloutServerCommand, { readonly type: 'submit' | 'submit-session' }> | RolloutServerSignal
 
 export type ServerEffect =
   | { readonly type: 'reply'; readonly ask: Ask<never>; readonly value: unknown }
@@ -183,12 +213,16 @@ export type ServerEffect =
       readonly attempt: number
       readonly reason: CancelReason
     }
-  | { readonly type: 'settle'; readonly facts: ResultFacts }
+  | { readonly type: 'settle'; readonly task: TaskId; readonly facts: ResultFacts }
+  /** Before it is published, so that whoever hears of it finds it in the feed. */
+  | { readonly type: 'tell-session-ended'; readonly session: SessionId; readonly attempt: number }
   | { readonly type: 'record-end'; readonly task: TaskId; readonly status: TaskStatus }
   | {
       readonly type: 'deliver'
       readonly task: TaskId
-      readonly url: string
+      /** Null: to nobody, until it is driven somewhere. */
+      readonly url: string | null
+      readonly shape: 'task' | 'session'
       readonly status: TaskStatus
       readonly sessions: readonly SessionId[]
       readonly attempts: readonly number[]
@@ -203,13 +237,13 @@ export function emptyServer(limits: ServerLimits): ServerState {
     tasks: emptyTable(),
     order: [],
     index: emptyTable(),
-    queue: [],
+    line: [],
     gateways: new Map(),
     pendingSessions: 0,
     openSessions: 0,
     ended: [],
     tombstones: new Map(),
-    settling: { inFlight: 0, line: [] },
+    settling: { inFlight: 0, line: [], next: 0 },
     awaitingDeliveries: [],
   }
 }

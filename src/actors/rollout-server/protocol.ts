@@ -15,18 +15,16 @@ export type SubmitReply =
   | { readonly type: 'overloaded'; readonly retryAfterSeconds: number }
   | { readonly type: 'not-recorded'; readonly detail: string }
 
-/** An attempt that failed for a reason that another one may not meet. */
-export type EarlierAttempt = {
-  readonly attempt: number
-  readonly gateway: GatewayId
-  readonly outcome: Outcome
-  readonly error: string | null
-}
+export type FailedAttempt = { readonly outcome: Outcome; readonly error: string | null }
+
+/** An attempt that failed for a reason that another one may not meet; of a long error, its beginning. */
+export type EarlierAttempt = FailedAttempt & { readonly attempt: number; readonly gateway: GatewayId }
 
 export type SubmitSessionReply =
   /** Also when the same id comes again with the same body. */
   | { readonly type: 'opened'; readonly view: SessionView }
   | { readonly type: 'conflict'; readonly detail: string }
+  /** Not one of this node's, or one that is draining. */
   | { readonly type: 'gateway-unknown' }
   | { readonly type: 'overloaded'; readonly retryAfterSeconds: number }
   | { readonly type: 'not-recorded'; readonly detail: string }
@@ -106,8 +104,9 @@ export type RolloutServerCommand =
       readonly ask: Ask<TaskView | null>
     }
   /**
-   * One session by itself: Polar's `POST /sessions`. It is a task of one whose results name `request.task_id`; several may name the same.
-   * `gateway` null: the least loaded. `resultUrl` is sent its SessionResult.
+   * One session by itself: Polar's `POST /sessions`. What it reports names `request.task_id`, which several of them and a task may share;
+   * no list of tasks shows it. `gateway` null: the least loaded. `session` null: a new id. `resultUrl` is sent its SessionResult.
+   * An agent waits for room, on that gateway when it names one; a capture is opened at once or refused, and attempted once.
    */
   | {
       readonly type: 'submit-session'
@@ -118,9 +117,9 @@ export type RolloutServerCommand =
       readonly resultUrl: string | null
       readonly ask: Ask<SubmitSessionReply>
     }
-  /** Null: unknown. A session that has ended stays as it is. */
+  /** Of any task; it ends with the outcome `cancelled`. Null: unknown. A session that has ended stays as it is. */
   | { readonly type: 'cancel-session'; readonly session: SessionId; readonly ask: Ask<SessionView | null> }
-  /** Newest first; `active` leaves out what has ended. */
+  /** Newest first, those of one task in sample order; `active` leaves out what has ended; `task` is what sessions name. */
   | {
       readonly type: 'list-sessions'
       readonly gateway: GatewayId | null
@@ -129,7 +128,10 @@ export type RolloutServerCommand =
       readonly limit: number
       readonly ask: Ask<readonly SessionView[]>
     }
-  /** No session is sent to it any more; listed until its last one has ended. Null: unknown. */
+  /**
+   * No session is sent to it any more, also after it has started again; listed until its last one has ended. Sessions that wait for this
+   * gateway and no other end as cancelled: nothing says that it will be taken back. Null: not listed.
+   */
   | { readonly type: 'drain-gateway'; readonly gateway: GatewayId; readonly ask: Ask<GatewayView | null> }
   /** Takes back a drain, also of one that is no longer listed. Null: not a gateway of this node. */
   | { readonly type: 'enrol-gateway'; readonly gateway: GatewayId; readonly ask: Ask<GatewayView | null> }
@@ -161,6 +163,8 @@ export type RolloutServerCommand =
   /** The result is already durable in the ledger. */
   | { readonly type: 'session-finished'; readonly session: SessionId; readonly attempt: number; readonly summary: SessionSummary }
   | { readonly type: 'task-delivered'; readonly task: TaskId; readonly state: 'delivered' | 'dead' }
+  /** Its result is driven to a trainer again, whatever became of it before: `task-delivered` will follow. */
+  | { readonly type: 'delivery-reopened'; readonly task: TaskId }
   /** No new task and no new attempt: sessions that no gateway holds end as cancelled, the others go on. */
   | { readonly type: 'stop-admission'; readonly ask: Ask<void> }
   /** Cancels every session that a gateway holds; answers how many there were. */
@@ -179,7 +183,10 @@ export type NodeEvent =
       readonly type: 'session.state_changed'
       readonly session: SessionId
       readonly task: TaskId
-      readonly status: SessionStatus
+      /** The one that holds it, or held it last; null: none did. */
+      readonly gateway: GatewayId | null
+      /** `DISPATCHING`: it is on its way to that gateway, for which sessions themselves have no status. */
+      readonly status: SessionStatus | 'DISPATCHING'
       readonly attempt: number
       readonly summary: SessionSummary | null
       readonly atMs: number

@@ -1,34 +1,16 @@
 // The rollout server's step: what each message makes of its tasks, sessions and gateways. Pure; actor.ts runs the effects.
 import { unreachable } from '../../kernel/unreachable.ts'
-import { admit, cancelTask, stopAdmission, taskRecorded } from './admission.ts'
-import {
-  addDemand,
-  cancelAgain,
-  cancelRefused,
-  changeStatus,
-  dispatch,
-  dispatchRefused,
-  loseGateway,
-  releaseGateway,
-  startGateway,
-  stopGateway,
-} from './dispatch.ts'
-import {
-  answerIfDelivered,
-  awaitDeliveries,
-  deliverAgain,
-  deliverRefused,
-  endRecorded,
-  recordEnd,
-  sessionFinished,
-  settled,
-  settleLater,
-  stopSessions,
-  taskDelivered,
-} from './endings.ts'
+import { admit, cancelTask, taskRecorded } from './admission.ts'
+import { cancelAgain, cancelRefused, changeStatus, dispatch, dispatchRefused } from './dispatch.ts'
+import { deliverAgain, deliverRefused, endRecorded, recordEnd, reopenDelivery, sessionFinished, settled, taskDelivered } from './endings.ts'
 import type { ServerEffect, ServerMessage, ServerState } from './entries.ts'
+import { addDemand, drainGateway, enrolGateway, loseGateway, releaseGateway, startGateway, stopGateway } from './gateways.ts'
+import { answerIfDelivered, awaitDeliveries } from './retention.ts'
+import { settleLater } from './settling.ts'
+import { admitSession } from './singles.ts'
+import { cancelSession, stopAdmission, stopSessions } from './stops.ts'
 import { type Now, reply, type Turn } from './turn.ts'
-import { gatewayViews, listTasks, readSession, readTask, serverStatus } from './views.ts'
+import { gatewayViews, listSessions, listTasks, readSession, readTask, serverStatus } from './views.ts'
 
 export function step(state: ServerState, message: ServerMessage, now: Now): readonly [ServerState, readonly ServerEffect[]] {
   const turn: Turn = { state, effects: [], now }
@@ -42,10 +24,14 @@ function handle(turn: Turn, message: ServerMessage) {
   switch (message.type) {
     case 'admit':
       return admit(turn, message)
+    case 'admit-session':
+      return admitSession(turn, message)
     case 'task-recorded':
       return taskRecorded(turn, message.task, message.answer)
     case 'cancel':
       return cancelTask(turn, message)
+    case 'cancel-session':
+      return cancelSession(turn, message)
     case 'stop-admission':
       return stopAdmission(turn, message.ask)
     case 'stop-sessions':
@@ -62,14 +48,12 @@ function handle(turn: Turn, message: ServerMessage) {
       return reply(turn, message.ask, gatewayViews(turn.state))
     case 'read-status':
       return reply(turn, message.ask, serverStatus(turn.state))
-    case 'submit-session':
-      return reply(turn, message.ask, { type: 'gateway-unknown' })
-    case 'cancel-session':
-    case 'drain-gateway':
-    case 'enrol-gateway':
-      return reply(turn, message.ask, null)
     case 'list-sessions':
-      return reply(turn, message.ask, [])
+      return reply(turn, message.ask, listSessions(turn.state, message))
+    case 'drain-gateway':
+      return drainGateway(turn, message)
+    case 'enrol-gateway':
+      return enrolGateway(turn, message)
     case 'gateway-started':
       return startGateway(turn, message)
     case 'gateway-lost':
@@ -77,7 +61,7 @@ function handle(turn: Turn, message: ServerMessage) {
     case 'gateway-rested':
       return releaseGateway(turn, message.gateway)
     case 'gateway-stopped':
-      return stopGateway(turn, message.gateway, message.incarnation)
+      return stopGateway(turn, message)
     case 'demand':
       return addDemand(turn, message.gateway, message.slots)
     case 'dispatch-refused':
@@ -104,6 +88,8 @@ function handle(turn: Turn, message: ServerMessage) {
       return deliverAgain(turn, message.task)
     case 'task-delivered':
       return taskDelivered(turn, message.task, message.state)
+    case 'delivery-reopened':
+      return reopenDelivery(turn, message.task)
     default:
       return unreachable(message)
   }

@@ -1,25 +1,13 @@
 // What readers see of the rollout server's state: totals are kept, so a view costs what it shows.
-import type { SessionId, TaskId } from '../../contract/ids.ts'
+import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
-import type { TaskStatus } from '../../contract/task.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { lookUp } from '../table.ts'
-import type { ServerState, SessionEntry, TaskEntry } from './entries.ts'
+import type { GatewayEntry, ServerState, SessionEntry, TaskEntry } from './entries.ts'
 import type { GatewayView, RolloutServerCommand, ServerStatus, SessionView, TaskView } from './protocol.ts'
-
-export function taskStatus(entry: TaskEntry): TaskStatus {
-  switch (entry.phase) {
-    case 'recording':
-      return entry.cancelled ? 'cancelling' : 'running'
-    case 'active':
-    case 'ending':
-      return entry.stop === 'cancelled by the trainer' ? 'cancelling' : 'running'
-    case 'ended':
-      return entry.final
-    default:
-      return unreachable(entry)
-  }
-}
+import { itemsOf } from './roster.ts'
+import { taskStatus } from './task-status.ts'
+import { findSession, kindOf, nameOf } from './turn.ts'
 
 function taskView(entry: TaskEntry, sessions: readonly SessionView[]): TaskView {
   const { totals, request } = entry
@@ -63,15 +51,21 @@ export function tombstoneView(task: TaskId, wallMs: number): TaskView {
   }
 }
 
-export function readTask(state: ServerState, task: TaskId): TaskView | null {
+/** Of a trainer: that of a session by itself is no task to anybody outside. */
+export function findTask(state: ServerState, task: TaskId): TaskEntry | null {
   const entry = lookUp(state.tasks, task)
-  return entry === undefined ? null : fullView(entry)
+  return entry?.single === null ? entry : null
+}
+
+export function readTask(state: ServerState, task: TaskId): TaskView | null {
+  const entry = findTask(state, task)
+  return entry === null ? null : fullView(entry)
 }
 
 export function fullView(entry: TaskEntry): TaskView {
   return taskView(
     entry,
-    entry.sessions.map((session) => sessionView(entry, session)),
+    itemsOf(entry.sessions).map((session) => sessionView(entry, session)),
   )
 }
 
@@ -82,8 +76,8 @@ export function listTasks(
   const found: TaskView[] = []
   for (let i = state.order.length - 1; i >= 0 && found.length < query.limit; i -= 1) {
     const id = state.order[i]
-    const entry = id === undefined ? undefined : lookUp(state.tasks, id)
-    if (entry === undefined) continue
+    const entry = id === undefined ? null : findTask(state, id)
+    if (entry === null) continue
     const view = taskView(entry, [])
     if (query.status !== null && view.status !== query.status) continue
     if (query.harness !== null && view.harness !== query.harness) continue
@@ -94,44 +88,76 @@ export function listTasks(
 }
 
 export function readSession(state: ServerState, session: SessionId): SessionView | null {
-  const place = lookUp(state.index, session)
-  const entry = place === undefined ? undefined : lookUp(state.tasks, place.task)
-  const found = place === undefined ? undefined : entry?.sessions[place.sample]
-  return entry === undefined || found === undefined ? null : sessionView(entry, found)
+  const found = findSession(state, session)
+  return found === null ? null : sessionView(found.task, found.entry)
+}
+
+export function listSessions(
+  state: ServerState,
+  query: Omit<Extract<RolloutServerCommand, { readonly type: 'list-sessions' }>, 'type' | 'ask'>,
+): readonly SessionView[] {
+  const found: SessionView[] = []
+  for (let i = state.order.length - 1; i >= 0 && found.length < query.limit; i -= 1) {
+    const id = state.order[i]
+    const task = id === undefined ? undefined : lookUp(state.tasks, id)
+    if (task === undefined || (query.task !== null && nameOf(task) !== query.task)) continue
+    if (query.status === 'active' && task.phase !== 'active') continue
+    for (const entry of itemsOf(task.sessions)) {
+      if (found.length === query.limit) break
+      if (query.status === 'active' ? entry.phase === 'ended' : query.status !== null && query.status !== sessionStatus(entry)) continue
+      if (query.gateway !== null && query.gateway !== placeOf(task, entry)) continue
+      found.push(sessionView(task, entry))
+    }
+  }
+  return found
 }
 
 export function gatewayViews(state: ServerState): readonly GatewayView[] {
-  return [...state.gateways.values()].map((entry) => ({
+  return [...state.gateways.values()].filter(isListed).map((entry) => gatewayView(state, entry))
+}
+
+/** One that drains is gone with its last session. */
+export function isListed({ draining, agents, captures }: GatewayEntry): boolean {
+  return !draining || agents + captures > 0
+}
+
+export function gatewayView({ admission }: ServerState, entry: GatewayEntry): GatewayView {
+  return {
     gateway: entry.gateway,
     url: entry.url,
     healthy: entry.healthy,
-    draining: state.admission === 'stopped',
-    sessions: entry.sessions.length,
+    draining: entry.draining || admission === 'stopped',
+    sessions: entry.agents + entry.captures,
     demand: entry.demand,
     limits: entry.limits,
-  }))
+  }
 }
 
 export function serverStatus(state: ServerState): ServerStatus {
   const tasks = state.order.flatMap((task) => {
-    const entry = lookUp(state.tasks, task)
-    return entry === undefined ? [] : [{ task, status: taskStatus(entry) }]
+    const entry = findTask(state, task)
+    return entry === null ? [] : [{ task, status: taskStatus(entry) }]
   })
   return { tasks, pendingSessions: state.pendingSessions, openSessions: state.openSessions }
 }
 
-function sessionView(entry: TaskEntry, session: SessionEntry): SessionView {
+export function sessionView(task: TaskEntry, entry: SessionEntry): SessionView {
   return {
-    kind: 'agent',
-    session: session.session,
-    task: entry.task,
-    gateway: session.phase === 'pending' ? null : session.gateway,
-    attempt: session.attempt,
-    earlier: entry.earlier.get(session.session) ?? [],
-    status: sessionStatus(session),
-    createdAtMs: entry.createdAtMs,
-    summary: session.phase === 'ended' ? session.summary : null,
+    kind: kindOf(task),
+    session: entry.session,
+    task: nameOf(task),
+    gateway: placeOf(task, entry),
+    attempt: entry.attempt,
+    earlier: entry.earlier,
+    status: sessionStatus(entry),
+    createdAtMs: task.createdAtMs,
+    summary: entry.phase === 'ended' ? entry.summary : null,
   }
+}
+
+/** Where it is, was last, or is to go. */
+function placeOf(task: TaskEntry, entry: SessionEntry): GatewayId | null {
+  return (entry.phase === 'pending' ? null : entry.gateway) ?? task.single?.gateway ?? null
 }
 
 function sessionStatus(session: SessionEntry): SessionStatus {
