@@ -6,7 +6,7 @@ import { checkTarget } from './actors/callback/target.ts'
 import { openTransport } from './actors/callback/transport.ts'
 import { type EmbeddedConfig, WAYS_TO_NAME_SERVERS } from './config/inference.ts'
 import type { Config } from './config.ts'
-import { replicaId } from './contract/ids.ts'
+import { type GatewayId, replicaId } from './contract/ids.ts'
 import type { ReplicaSpec } from './contract/replica.ts'
 import type { TaskRequest } from './contract/task.ts'
 import { lockDataFolder } from './data-folder.ts'
@@ -14,6 +14,7 @@ import { createEvaluators } from './evaluators/registry.ts'
 import { loadHarnesses } from './harness/registry.ts'
 import { openControlApi, type TaskProblem } from './http/control-api.ts'
 import { openEventFeed } from './http/events.ts'
+import { openCompletionsReader } from './http/kept-completions.ts'
 import { openControlToken } from './http/token.ts'
 import type { Scheduler } from './kernel/clock.ts'
 import type { DrainReport } from './kernel/drain.ts'
@@ -55,6 +56,8 @@ const MAX_EMBEDDED_WAITING = 256
 const EVENT_BEAT_MS = 15_000
 const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
 const MAX_OUTPUT_BYTES = 8 * 2 ** 20
+/** To listen on; nobody can call these. */
+const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 /** Never throws for what an operator can mend: the problem says it. Ends no session by itself; see `RunningNode.drain`. */
 export async function startNode(config: Config, log: Logger = pino(destination(2))): Promise<Started> {
@@ -146,8 +149,11 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       rolloutServer: node.rolloutServer,
       readGateway: node.readGateway,
       askGateway: node.askGateway,
+      modelUrl: (gateway, port) => modelUrlOf(config, gateway, port),
       replicas: node.replicas,
       readResult: node.readResult,
+      results: node.results,
+      readCompletions: openCompletionsReader({ ...node, render: node.renderCompletions }),
       checkTask,
       embeddedUrl: engine?.url ?? null,
       events,
@@ -231,6 +237,14 @@ async function taskChecker(
     if (request.callback_url != null) note(['callback_url'], checkTarget(request.callback_url))
     return problems
   }
+}
+
+/** As the operator says, or else as this host knows itself. */
+function modelUrlOf(config: Config, gateway: GatewayId, port: number): string {
+  const node = config.nodes.find(({ id }) => id === gateway)
+  if (node?.publicUrl != null) return node.publicUrl.replace(/\/+$/, '')
+  const host = node === undefined || ANY_HOST.has(node.host) ? '127.0.0.1' : node.host
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 function describe(error: unknown, config: Config): string {

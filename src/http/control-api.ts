@@ -11,9 +11,13 @@ import type { Answer, Ask } from '../kernel/ask.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { refuse } from './errors.ts'
 import type { EventFeed } from './events.ts'
+import type { ReadCompletions } from './kept-completions.ts'
+import type { KeptResults } from './kept-results.ts'
 import { OPENAPI } from './openapi.ts'
+import { completionRoutes } from './routes/completions.ts'
 import { nodeRoutes } from './routes/nodes.ts'
 import { replicaRoutes } from './routes/replicas.ts'
+import { resultRoutes } from './routes/results.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { sessionRoutes } from './routes/sessions.ts'
 import { taskRoutes } from './routes/tasks.ts'
@@ -28,13 +32,17 @@ export type ControlApiOptions = {
   /** 0 takes a free one. */
   readonly port: number
   readonly token: string
-  readonly kernel: Pick<Kernel, 'ask' | 'clock'>
+  readonly kernel: Pick<Kernel, 'ask' | 'clock' | 'random'>
   readonly rolloutServer: Address<RolloutServerCommand>
   /** Null when that gateway does not answer. */
   readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
   readonly askGateway: AskGateway
+  /** Where agents that run elsewhere reach the model port of a gateway. */
+  readonly modelUrl: (gateway: GatewayId, modelPort: number) => string
   readonly replicas: ReplicaControl
   readonly readResult: ReadResult
+  readonly results: KeptResults
+  readonly readCompletions: ReadCompletions
   /** Unknown harness, evaluator, builder or backend, and what those find wrong with their part. */
   readonly checkTask: (request: TaskRequest) => readonly TaskProblem[]
   /** The replica at this address is the embedded engine; null: there is none. */
@@ -122,6 +130,8 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
   // Behind the plugin, which documents the routes that come after it.
   app.register(async (routes) => {
     taskRoutes(routes, context)
+    resultRoutes(routes, context)
+    completionRoutes(routes, context)
     nodeRoutes(routes, context)
     replicaRoutes(routes, context)
     sessionRoutes(routes, context)

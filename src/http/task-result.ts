@@ -1,6 +1,8 @@
 // Polar's TaskResult and TaskStatus as JSON, put together from one packed result after the other.
+import type { RenderDelivery } from '../actors/callback/actor.ts'
 import type { LedgerCommand, StoredResult } from '../actors/ledger/protocol.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
+import type { ResultsTold } from '../contract/result-form.ts'
 import type { TaskStatus } from '../contract/task.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -13,17 +15,18 @@ type RenderedResult =
   /** `missing`: the ledger holds none (any more); `unavailable`: the ledger or the renderer did not answer. */
   | { readonly ok: false; readonly error: 'missing' | 'unavailable'; readonly detail: string }
 
-export type ReadResult = (session: SessionId) => Promise<RenderedResult>
+/** Told as `results` says; absent or null: as the session's task asked. */
+export type ReadResult = (session: SessionId, results?: ResultsTold | null) => Promise<RenderedResult>
 
 export type ResultSource = {
   readonly kernel: Pick<Kernel, 'ask'>
   readonly ledger: Address<LedgerCommand>
   /** Turns a packed SessionResult into JSON bytes, off this thread. */
-  readonly renderResult: (payload: ArrayBuffer) => Promise<Uint8Array>
+  readonly renderResult: (payload: ArrayBuffer, results: ResultsTold | null) => Promise<Uint8Array>
 }
 
 export function openResultReader({ kernel, ledger, renderResult }: ResultSource): ReadResult {
-  return async (session) => {
+  return async (session, results = null) => {
     const answer = await kernel.ask<LedgerCommand, StoredResult>(
       ledger,
       (ask) => ({ type: 'read-result', session, ask }),
@@ -32,18 +35,22 @@ export function openResultReader({ kernel, ledger, renderResult }: ResultSource)
     if (!answer.ok) return { ok: false, error: 'unavailable', detail: `the ledger did not answer: ${answer.error}` }
     if (answer.value.type === 'no-result') return { ok: false, error: 'missing', detail: `the result of session ${session} is not kept` }
     try {
-      return { ok: true, json: await renderResult(answer.value.payload) }
+      return { ok: true, json: await renderResult(answer.value.payload, results) }
     } catch (error) {
       return { ok: false, error: 'unavailable', detail: `the result of session ${session} cannot be rendered: ${String(error)}` }
     }
   }
 }
 
-type RenderTaskResult = (task: TaskId, status: TaskStatus, sessions: readonly SessionId[], signal: AbortSignal) => Promise<Uint8Array>
-
 /** The body of a callback; rejects when a result cannot be had, so that the delivery is tried again. */
-export function taskResultRenderer(read: ReadResult): RenderTaskResult {
-  return async (task, status, sessions, signal) => {
+export function deliveryRenderer(read: ReadResult): RenderDelivery {
+  return async ({ shape, task, status, sessions }, signal) => {
+    const [only] = sessions
+    if (shape === 'session' && only !== undefined) {
+      const rendered = await read(only)
+      if (!rendered.ok) throw new Error(rendered.detail)
+      return rendered.json
+    }
     const parts: Uint8Array[] = []
     for await (const part of taskJson(task, status, sessions, {}, read)) {
       signal.throwIfAborted()

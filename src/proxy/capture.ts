@@ -2,7 +2,7 @@
 import type { CallRecord, CallStatus, CaptureError, Delivery, Diagnostic, EngineKind, FinishReason, Usage } from '../contract/call.ts'
 import { type CallId, callId, type ReplicaId, type SessionId } from '../contract/ids.ts'
 import type { SessionTokens } from '../tokens/session-tokens.ts'
-import type { SealedCalls } from './boundary.ts'
+import type { CallsPart, CallsWish, SealedCalls } from './boundary.ts'
 import type { AnswerMessage, ChatMessage, NormalisedCall } from './chat.ts'
 import type { CapturedTokens } from './engines/engine.ts'
 import { samplingOf } from './parameters.ts'
@@ -48,6 +48,8 @@ export type Capture = {
   deliver(call: CallId, delivery: Delivery): CallRecord | null
   /** The messages of a recorded call and its answer, as the engine knows them; null for a call that has none. */
   conversationOf(call: string, maxChars: number): readonly ChatMessage[] | 'too-long' | null
+  /** Some of the records, of so many calls that were opened. */
+  part(wish: CallsWish, opened: number): CallsPart
   /** Of the texts, and of the records that refer to them. */
   textBytes(): number
   seal(): SealedCalls
@@ -141,6 +143,24 @@ export function openCapture(options: CaptureOptions): Capture {
       if (told.reduce((sum, text) => sum + text.length, 0) > maxChars) return 'too-long'
       // The pool holds what this file wrote.
       return told.map((text): ChatMessage => JSON.parse(text))
+    },
+    part({ from, limit, maxText }, opened) {
+      const last = Math.min(from + limit, opened)
+      const wished = calls.filter(({ sequence }) => sequence >= from && sequence < last).sort((one, other) => one.sequence - other.sequence)
+      const part = openTextPool()
+      const moved = (index: number): number => part.add(texts.at(index) ?? 'null')
+      const taken: CallRecord[] = []
+      for (const call of wished) {
+        if (part.bytes() > maxText) return { calls: taken, from, until: call.sequence, total: opened, messages: part.all() }
+        taken.push({
+          ...call,
+          promptMessages: call.promptMessages.map(moved),
+          responseMessage: call.responseMessage === null ? null : moved(call.responseMessage),
+          tools: call.tools === null ? null : moved(call.tools),
+          parameters: moved(call.parameters),
+        })
+      }
+      return { calls: taken, from, until: Math.max(from, last), total: opened, messages: part.all() }
     },
     textBytes: () => texts.bytes() + recordBytes,
     seal: () => ({ calls: [...calls], messages: texts.all(), tokens: tokens.lease(), upstreamFailures }),

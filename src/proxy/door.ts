@@ -234,10 +234,12 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
         resolve(held)
       }
       const cancel = (): void => settle(failure('cancelled', 'the call was cancelled'))
-      // Those before it are held as it is: a pause costs nobody their place.
-      const expire = (): Timer =>
-        kernel.scheduler.after(settings.holdDeadlineMs, () => (host.pool.isPaused() ? (timer = expire()) : settle(OVERLOADED)))
-      let timer = expire()
+      const expire = (): void => {
+        // Those before it are held, too: a pause costs nobody their place.
+        if (host.pool.isPaused()) timer = kernel.scheduler.after(settings.holdDeadlineMs, expire)
+        else settle(OVERLOADED)
+      }
+      let timer = kernel.scheduler.after(settings.holdDeadlineMs, expire)
       signal.addEventListener('abort', cancel, { once: true })
       void ticket.admitted.then(() => settle(signal.aborted ? failure('cancelled', 'the call was cancelled') : null))
     })

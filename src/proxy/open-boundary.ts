@@ -1,5 +1,5 @@
 // The model boundary of one gateway thread: its doors, its pool, and the way of a request through them.
-import type { CallRecord, EngineKind } from '../contract/call.ts'
+import type { CallRecord } from '../contract/call.ts'
 import type { SessionId } from '../contract/ids.ts'
 import type { ModelRule } from '../contract/model-profile.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -14,12 +14,8 @@ import { credentials, type Detected, detect, headerOf, meantPath, type Route } f
 import type { Dialect, HttpReply } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
 import { type Door, type DoorHost, openDoor, type Turn } from './door.ts'
-import type { Engine } from './engines/engine.ts'
-import { llamacpp } from './engines/llamacpp.ts'
-import { sglang } from './engines/sglang.ts'
-import { sglangNative } from './engines/sglang-native.ts'
+import { ENGINES } from './engines/registry.ts'
 import { type Transport, undiciTransport } from './engines/transport.ts'
-import { vllm } from './engines/vllm.ts'
 import { answerTurn, type Exchange, sendReply } from './exchange.ts'
 import { type Failure, failure } from './failure.ts'
 import { openKeyRing } from './keys.ts'
@@ -50,7 +46,6 @@ export type BoundaryOptions = {
   readonly isPaused?: boolean
 }
 
-const ENGINES: { readonly [kind in EngineKind]: Engine } = { vllm, sglang, 'sglang-native': sglangNative, llamacpp }
 const KEY_BYTES = 32
 
 type RouteOf<T extends Route['type']> = Extract<Route, { type: T }>

@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { Piscina } from 'piscina'
 import { buildTrajectory } from './build.ts'
 import { finishSession } from './finish.ts'
+import { packCompletions } from './pack.ts'
 import type { CpuTasks, TaskError, TaskInput, TaskName, TaskOutput, TaskSettled } from './protocol.ts'
-import { renderSession, renderTask } from './render.ts'
+import { renderCompletions, renderResult, renderSession, renderTask, renderTraces } from './render.ts'
 
 export type RunOptions = {
   /** Counted from now, waiting in line included; then the task's thread is killed. */
@@ -93,7 +94,11 @@ export function openInlineCpu(): CpuPool {
     buildTrajectory,
     finishSession,
     renderSession,
+    renderResult,
+    renderTraces,
     renderTask,
+    packCompletions,
+    renderCompletions,
   } satisfies { readonly [K in keyof CpuTasks]: unknown }
   let isClosed = false
   return {

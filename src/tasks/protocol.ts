@@ -2,11 +2,15 @@
 import type { CallRecord } from '../contract/call.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
 import type { SessionSummary } from '../contract/result.ts'
+import type { ResultForm, ResultsTold } from '../contract/result-form.ts'
 import type { StrategySpec } from '../contract/task.ts'
 import type { SlabReference } from '../tokens/reference.ts'
+import type { CompletionsPart } from '../trajectory/completions.ts'
 import type { ResultFacts } from '../trajectory/facts.ts'
 import type { CustomBuilders } from '../trajectory/registry.ts'
 import type { TaskHead } from '../trajectory/render.ts'
+import type { CompletionsWish, RenderedCompletions } from '../trajectory/render-completions.ts'
+import type { TracesWish } from '../trajectory/render-result.ts'
 
 export type BuildTask = {
   readonly session: SessionId
@@ -32,8 +36,10 @@ export type BuildAnswer =
       readonly trainableTokens: number
       /** Sampled tokens of all calls. */
       readonly capturedTokens: number
+      readonly completions: ArrayBuffer | null
     }
-  | { readonly ok: false; readonly error: string }
+  /** The calls can be looked at all the same. */
+  | { readonly ok: false; readonly error: string; readonly completions: ArrayBuffer | null }
 
 /** Buffers in a task's input are copied unless they are named in `transfer`. */
 export type CpuTasks = {
@@ -43,8 +49,28 @@ export type CpuTasks = {
     readonly input: { readonly payload: ArrayBuffer | null; readonly facts: ResultFacts }
     readonly output: { readonly payload: ArrayBuffer; readonly summary: SessionSummary }
   }
-  /** A packed SessionResult to its JSON in UTF-8. */
-  readonly renderSession: { readonly input: { readonly payload: ArrayBuffer }; readonly output: { readonly bytes: ArrayBuffer } }
+  /** A packed SessionResult to its JSON in UTF-8, told as wished for or, at null, as its task asked. */
+  readonly renderSession: {
+    readonly input: { readonly payload: ArrayBuffer; readonly results: ResultsTold | null }
+    readonly output: { readonly bytes: ArrayBuffer }
+  }
+  /** A packed SessionResult with all its rows, in one of its forms. */
+  readonly renderResult: {
+    readonly input: { readonly payload: ArrayBuffer; readonly form: ResultForm }
+    readonly output: { readonly bytes: ArrayBuffer }
+  }
+  /** Some rows of a packed SessionResult. */
+  readonly renderTraces: {
+    readonly input: { readonly payload: ArrayBuffer; readonly form: ResultForm; readonly wish: TracesWish }
+    readonly output: { readonly bytes: ArrayBuffer }
+  }
+  /** Calls and their texts to packed completions. */
+  readonly packCompletions: { readonly input: CompletionsPart; readonly output: { readonly packed: ArrayBuffer } }
+  /** Packed completions to JSON; they come back for the next part, unchanged. */
+  readonly renderCompletions: {
+    readonly input: { readonly packed: ArrayBuffer; readonly wish: CompletionsWish }
+    readonly output: RenderedCompletions & { readonly packed: ArrayBuffer }
+  }
   /** Packed SessionResults to the JSON of a TaskResult or TaskStatus. */
   readonly renderTask: {
     readonly input: { readonly head: TaskHead; readonly payloads: readonly ArrayBuffer[] }

@@ -9,6 +9,8 @@ import type { ServerLimits } from '../actors/rollout-server/entries.ts'
 import type { NodeEvent, RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import { sandboxHost } from '../actors/sandbox/actor.ts'
 import type { SandboxCommand } from '../actors/sandbox/protocol.ts'
+import type { RenderedPart } from '../http/kept-completions.ts'
+import { type KeptResults, openKeptResults } from '../http/kept-results.ts'
 import { deliveryRenderer, openResultReader, type ReadResult } from '../http/task-result.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -16,6 +18,7 @@ import { openKeptLogs } from '../runtime/kept-logs.ts'
 import { readTail } from '../runtime/output-file.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CpuPool } from '../tasks/pool.ts'
+import type { TaskInput, TaskName, TaskOutput } from '../tasks/protocol.ts'
 import { emptyResult } from '../trajectory/result.ts'
 
 export type ControlSetup = {
@@ -43,7 +46,13 @@ export type ControlActors = {
   readonly callback: Address<CallbackCommand>
   readonly sandboxes: Address<SandboxCommand>
   readonly readResult: ReadResult
+  readonly results: KeptResults
+  /** Packed calls as JSON: those from a sequence number up to but not including another, and fewer when they are large. */
+  readonly renderCompletions: (packed: ArrayBuffer, from: number, until: number) => Promise<RenderedPart>
 }
+
+/** Of one part of a list of calls in memory; a record by itself may have more. */
+const PART_BYTES = 4 * 2 ** 20
 
 export function openControlActors(
   kernel: Kernel,
@@ -51,13 +60,26 @@ export function openControlActors(
   ledger: Address<LedgerCommand>,
   outside: ControlOutside,
 ): ControlActors {
+  /** On the CPU pool; what is packed moves there. */
+  async function render<K extends TaskName>(name: K, input: TaskInput<K>, packed: ArrayBuffer): Promise<TaskOutput<K>> {
+    const rendered = await outside.cpu.run(name, input, { timeoutMs: setup.renderMs, transfer: [packed] })
+    if (!rendered.ok) throw new Error(`${rendered.error}: ${rendered.detail}`)
+    return rendered.value
+  }
   const readResult = openResultReader({
     kernel,
     ledger,
-    async renderResult(payload) {
-      const rendered = await outside.cpu.run('renderSession', { payload }, { timeoutMs: setup.renderMs, transfer: [payload] })
-      if (!rendered.ok) throw new Error(`${rendered.error}: ${rendered.detail}`)
-      return new Uint8Array(rendered.value.bytes)
+    renderResult: async (payload, results) => new Uint8Array((await render('renderSession', { payload, results }, payload)).bytes),
+  })
+  const results = openKeptResults({
+    kernel,
+    ledger,
+    async render(payload, form, page) {
+      const rendered =
+        page === null
+          ? await render('renderResult', { payload, form }, payload)
+          : await render('renderTraces', { payload, form, wish: page }, payload)
+      return new Uint8Array(rendered.bytes)
     },
   })
   const sandboxes = kernel.spawn(
@@ -92,5 +114,13 @@ export function openControlActors(
       report: (detail) => outside.log('rollout-server', { detail }),
     }),
   )
-  return { rolloutServer: server, callback, sandboxes, readResult }
+  return {
+    rolloutServer: server,
+    callback,
+    sandboxes,
+    readResult,
+    results,
+    renderCompletions: (packed, from, until) =>
+      render('renderCompletions', { packed, wish: { from, until, maxBytes: PART_BYTES } }, packed),
+  }
 }

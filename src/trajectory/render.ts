@@ -1,4 +1,8 @@
 // Packed results as Polar's JSON, piece by piece: no object graph and no string of a whole task is ever built.
+import { knownSessionId } from '../contract/ids.ts'
+import type { SessionResult } from '../contract/result.ts'
+import { type ResultsTold, resultPath, resultsAskedFor, resultTag } from '../contract/result-form.ts'
+import { isObject } from './conversation.ts'
 import { openPackedSession, type PackedTrace } from './pack.ts'
 
 export type TaskHead = {
@@ -14,18 +18,31 @@ export type TaskHead = {
 const CHUNK_NUMBERS = 16_384
 
 /**
- * A packed SessionResult as JSON text. Masks are written as 0 and 1; a logprob is written with the fewest digits that give the same
+ * A packed SessionResult as JSON text, told as `results` says or, at null, as its task asked. Masks are written as 0 and 1; a logprob is written with the fewest digits that give the same
  * float32 back (-0.1, not -0.10000000149011612): a reader that keeps it as a double and rounds to float32 gets the recorded value.
  */
-export function* renderSession(bytes: ArrayBuffer): Generator<string> {
+export function* renderSession(bytes: ArrayBuffer, results: ResultsTold | null = null): Generator<string> {
   const { head, texts, traces } = openPackedSession(bytes)
   const { trajectory, ...session } = JSON.parse(head)
+  if ((results ?? resultsAskedFor(session.metadata)) === 'reference') {
+    const metadata = withReference(session.session_id, session.metadata, bytes.byteLength, traces.length)
+    yield JSON.stringify({ ...session, metadata, trajectory: { ...trajectory, traces: [] } })
+    return
+  }
   yield `${JSON.stringify(session).slice(0, -1)},"trajectory":${JSON.stringify(trajectory).slice(0, -1)},"traces":[`
   for (const [at, trace] of traces.entries()) {
     if (at > 0) yield ','
     yield* renderTrace(trace, texts)
   }
   yield ']}}'
+}
+
+/** `etag` is that of the binary form; `bytes` what the node keeps, which that form has about as many of. */
+function withReference(session: string, metadata: SessionResult['metadata'], bytes: number, traces: number): SessionResult['metadata'] {
+  const own = isObject(metadata.polar_node) ? metadata.polar_node : {}
+  const id = knownSessionId(session)
+  const result = { href: resultPath(id), etag: resultTag(id, Number(own.attempt), 'msgpack'), bytes, traces }
+  return { ...metadata, polar_node: { ...own, result } }
 }
 
 /** A TaskResult, or a TaskStatus when the head carries counts, over packed sessions that are opened one at a time. */
@@ -41,12 +58,12 @@ export function* renderTask(head: TaskHead, sessions: Iterable<ArrayBuffer>): Ge
   yield `],"result_paths":${JSON.stringify(paths)}}`
 }
 
-/** UTF-8 bytes in a buffer of their exact size, which may be transferred. */
-export function toBytes(pieces: Iterable<string>): ArrayBuffer {
-  const parts: Buffer[] = []
+/** Text as UTF-8, bytes as they are, in a buffer of their exact size, which may be transferred. */
+export function toBytes(pieces: Iterable<string | Uint8Array>): ArrayBuffer {
+  const parts: Uint8Array[] = []
   let length = 0
   for (const piece of pieces) {
-    const part = Buffer.from(piece, 'utf8')
+    const part = typeof piece === 'string' ? Buffer.from(piece, 'utf8') : piece
     parts.push(part)
     length += part.byteLength
   }
@@ -59,7 +76,7 @@ export function toBytes(pieces: Iterable<string>): ArrayBuffer {
   return bytes.buffer
 }
 
-function* renderTrace(trace: PackedTrace, texts: readonly string[]): Generator<string> {
+export function* renderTrace(trace: PackedTrace, texts: readonly string[]): Generator<string> {
   yield '{"prompt_ids":['
   yield* renderNumbers(new Int32Array(Uint8Array.from(trace.prompt).buffer))
   yield '],"response_ids":['

@@ -11,16 +11,23 @@ import { gatewayId, type SessionId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import { buildControlApi, type ControlApiOptions } from '../../src/http/control-api.ts'
 import { openEventFeed } from '../../src/http/events.ts'
+import { openCompletionsReader } from '../../src/http/kept-completions.ts'
+import { openKeptResults } from '../../src/http/kept-results.ts'
 import { deliveryRenderer, openResultReader } from '../../src/http/task-result.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { renderSession, toBytes } from '../../src/trajectory/render.ts'
-import { emptyResult } from '../../src/trajectory/result.ts'
+import { renderCompletions } from '../../src/trajectory/render-completions.ts'
+import { renderResult, renderTraces } from '../../src/trajectory/render-result.ts'
+import { emptyResult, finishResult } from '../../src/trajectory/result.ts'
 
 export const TOKEN = 'a-token-of-the-test'
 export const GATEWAY = gatewayId('g0')
 const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPostrunWorkers: 4, maxGraderSandboxes: 2, maxCaptures: 4 }
+
+/** What an attempt leaves beside its facts: a packed trajectory, and its packed calls. */
+type Left = { readonly built?: ArrayBuffer; readonly completions?: ArrayBuffer }
 
 type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
 
@@ -29,7 +36,19 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler, random: cryptoRandom(), peers: 1 })
   const events = openEventFeed({ scheduler, boot: 'b', capacity: 100, maxReaders: 2, maxUnsentBytes: 1 << 20, beatMs: 15_000 })
   const ledger: Address<LedgerCommand> = kernel.spawn(memoryLedger({ maxKeptTasks: 100, maxBytes: 1 << 26, maxCallLogs: 10 }))
-  const readResult = openResultReader({ kernel, ledger, renderResult: async (payload) => new Uint8Array(toBytes(renderSession(payload))) })
+  const readResult = openResultReader({
+    kernel,
+    ledger,
+    renderResult: async (payload, told) => new Uint8Array(toBytes(renderSession(payload, told))),
+  })
+  const results = openKeptResults({
+    kernel,
+    ledger,
+    render: async (payload, form, page) =>
+      new Uint8Array(toBytes(page === null ? renderResult(payload, form) : renderTraces(payload, form, page))),
+  })
+  /** What the gateway answers of the calls of sessions that run. */
+  const running = new Map<SessionId, ArrayBuffer>()
 
   const delivered: Delivered[] = []
   const reports: string[] = []
@@ -61,6 +80,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   )
 
   const held = new Map<SessionId, SessionSpec>()
+  const isCapture = (session: SessionId): boolean => held.get(session)?.kind === 'capture'
   const gateway: Address<GatewayCommand> = kernel.spawn<GatewayCommand>({
     name: 'gateway',
     capacity: 64,
@@ -69,6 +89,18 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
         if (command.type === 'open-session') held.set(command.spec.session, command.spec)
         if (command.type === 'cancel-session') void finish(command.session, 'cancelled')
         if (command.type === 'read-gateway') context.reply(command.ask, snapshot())
+        if (command.type === 'read-access') {
+          const { session, ask } = command
+          context.reply(ask, isCapture(session) ? { key: `key of ${session}`, basePath: `/s/${session}`, modelPort: 8081 } : null)
+        }
+        if (command.type === 'finish-capture') {
+          context.reply(command.ask, isCapture(command.session))
+          if (isCapture(command.session)) void finish(command.session, 'completed')
+        }
+        if (command.type === 'read-completions') {
+          const packed = running.get(command.session)?.slice(0)
+          context.reply(command.ask, packed === undefined ? { type: 'none' } : { type: 'packed', packed })
+        }
       },
     }),
   })
@@ -100,11 +132,11 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     }
   }
   /** What a session actor does at its end: the result becomes durable, then the server is told. */
-  async function finish(session: SessionId, outcome: Outcome): Promise<void> {
+  async function finish(session: SessionId, outcome: Outcome, left: Left = {}): Promise<void> {
     const spec = held.get(session)
     if (spec === undefined) throw new Error(`the gateway does not hold ${session}`)
     held.delete(session)
-    const { payload, summary } = emptyResult({
+    const { payload, summary } = finishResult(left.built ?? null, {
       session,
       task: spec.task,
       attempt: spec.attempt,
@@ -120,7 +152,16 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     })
     const recorded = await kernel.ask<LedgerCommand, Recorded>(
       ledger,
-      (ask) => ({ type: 'record-result', task: spec.task, session, attempt: spec.attempt, summary, payload, completions: null, ask }),
+      (ask) => ({
+        type: 'record-result',
+        task: spec.task,
+        session,
+        attempt: spec.attempt,
+        summary,
+        payload,
+        completions: left.completions ?? null,
+        ask,
+      }),
       1_000,
     )
     if (!recorded.ok || recorded.value.type !== 'recorded') throw new Error(`not recorded: ${JSON.stringify(recorded)}`)
@@ -139,8 +180,16 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     },
     askGateway: (id, make, deadlineMs = 1_000) =>
       id === GATEWAY ? kernel.ask(gateway, make, deadlineMs) : Promise.resolve({ ok: false, error: 'stopped' }),
+    modelUrl: (gateway, port) => `http://${gateway}.example:${port}`,
     replicas: { add: async () => null, remove: async () => [] },
     readResult,
+    results,
+    readCompletions: openCompletionsReader({
+      kernel,
+      ledger,
+      askGateway: (id, make, deadlineMs) => options.askGateway(id, make, deadlineMs),
+      render: async (packed, from, until) => ({ ...renderCompletions(packed, { from, until, maxBytes: 2_000 }), packed }),
+    }),
     checkTask: (request) =>
       request.agent.harness === 'shell' ? [] : [{ path: ['agent', 'harness'], message: `unknown harness ${request.agent.harness}` }],
     events,
@@ -157,6 +206,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     server,
     events,
     held,
+    running,
     delivered,
     reports,
     finish,

@@ -32,7 +32,14 @@ const summaryOf = (outcome: Outcome): SessionSummary => ({
   retryable: false,
   timing: {},
 })
-const builtReply = (): BuildReply => ({ type: 'built', payload: new ArrayBuffer(1), traces: 1, trainableTokens: 1, capturedTokens: 1 })
+const builtReply = (): BuildReply => ({
+  type: 'built',
+  payload: new ArrayBuffer(1),
+  traces: 1,
+  trainableTokens: 1,
+  capturedTokens: 1,
+  completions: null,
+})
 
 /** Holds the state, keeps every effect, and knows the honest answer to each. */
 export function sessionMachine(spec: SessionSpec) {

@@ -36,7 +36,7 @@ async function answerOf(cpu: CpuPool): Promise<WeakRef<ArrayBuffer>> {
     evaluator: null,
     calls: 0,
   })
-  const rendered = await cpu.run('renderSession', { payload }, { timeoutMs: 20_000 })
+  const rendered = await cpu.run('renderSession', { payload, results: null }, { timeoutMs: 20_000 })
   if (!rendered.ok) throw new Error(rendered.detail)
   return new WeakRef(rendered.value.bytes)
 }

@@ -81,7 +81,7 @@ describe('the CPU pool', () => {
       )
       if (!finished.ok) throw new Error(finished.detail)
       expect(finished.value.summary).toMatchObject({ reward: 1, usable: true, trainedTokens: 4 })
-      const session = await cpu.run('renderSession', { payload: finished.value.payload }, DEADLINE)
+      const session = await cpu.run('renderSession', { payload: finished.value.payload, results: null }, DEADLINE)
       const task = await cpu.run(
         'renderTask',
         { head: { task_id: 'task-1', status: 'completed' }, payloads: [finished.value.payload] },

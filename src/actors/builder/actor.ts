@@ -3,6 +3,7 @@ import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CpuPool } from '../../tasks/pool.ts'
 import type { TaskSettled } from '../../tasks/protocol.ts'
+import { sealedPart } from '../../trajectory/completions.ts'
 import type { CustomBuilders } from '../../trajectory/registry.ts'
 import type { BuilderCommand, BuildReply } from './protocol.ts'
 import { type BuilderMessage, openBuilder, step } from './state.ts'
@@ -31,7 +32,7 @@ function createReceiver(context: ActorContext<BuilderMessage>, options: BuilderO
       context.pipe(
         async () => context.reply(start.ask, await run(start, options)),
         (outcome) => {
-          if (!outcome.ok) context.reply(start.ask, { type: 'build-failed', error: outcome.error.message })
+          if (!outcome.ok) context.reply(start.ask, { type: 'build-failed', error: outcome.error.message, completions: null })
           return { type: 'task-settled' }
         },
       )
@@ -49,10 +50,15 @@ async function run(command: BuilderCommand, { cpu, customs }: BuilderOptions): P
         { session, task, attempt, strategy, reference: tokens, calls, messages, taskMetadata, customs },
         { timeoutMs },
       )
-      if (!settled.ok) return failed(settled)
-      if (!settled.value.ok) return { type: 'build-failed', error: settled.value.error }
-      const { payload, traces, trainableTokens, capturedTokens } = settled.value
-      return { type: 'built', payload, traces, trainableTokens, capturedTokens }
+      if (!settled.ok) {
+        // The thread is gone with what it had packed.
+        const part = sealedPart({ session, task, taskMetadata, calls, messages })
+        const packed = calls.length === 0 ? null : await cpu.run('packCompletions', part, { timeoutMs })
+        return { ...failed(settled), completions: packed?.ok === true ? packed.value.packed : null }
+      }
+      if (!settled.value.ok) return { type: 'build-failed', error: settled.value.error, completions: settled.value.completions }
+      const { payload, traces, trainableTokens, capturedTokens, completions } = settled.value
+      return { type: 'built', payload, traces, trainableTokens, capturedTokens, completions }
     }
     case 'finish': {
       const { payload, facts, timeoutMs } = command
@@ -64,6 +70,6 @@ async function run(command: BuilderCommand, { cpu, customs }: BuilderOptions): P
   }
 }
 
-function failed(settled: Extract<TaskSettled<unknown>, { ok: false }>): BuildReply {
-  return { type: 'build-failed', error: `${settled.error}: ${settled.detail}` }
+function failed(settled: Extract<TaskSettled<unknown>, { ok: false }>): Extract<BuildReply, { type: 'build-failed' }> {
+  return { type: 'build-failed', error: `${settled.error}: ${settled.detail}`, completions: null }
 }

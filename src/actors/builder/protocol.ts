@@ -15,9 +15,11 @@ export type BuildReply =
       readonly traces: number
       readonly trainableTokens: number
       readonly capturedTokens: number
+      /** The calls packed, for whoever looks at them; null: there were none. */
+      readonly completions: ArrayBuffer | null
     }
   | { readonly type: 'finished'; readonly payload: ArrayBuffer; readonly summary: SessionSummary }
-  | { readonly type: 'build-failed'; readonly error: string }
+  | { readonly type: 'build-failed'; readonly error: string; readonly completions: ArrayBuffer | null }
 
 export type BuilderCommand =
   /** The slab lease in `sealed` is released by the asker after the answer. */

@@ -1,6 +1,6 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
-import type { RuntimeSpec } from '../../contract/task.ts'
+import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
 import type { Harness, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
@@ -66,6 +66,8 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   let door: SessionDoor | null = null
   let isSealed = false
   let run: HarnessPlan['run'] | null = null
+  /** Beside the steps: they go with whatever result this attempt gets, and decide nothing. */
+  let completions: ArrayBuffer | null = null
   const timers = new Map<Deadline, Timer>()
   const runtime: RuntimeSpec | null | undefined = spec.request.runtime
 
@@ -89,7 +91,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
     const opened = options.boundary.openDoor({
       session: spec.session,
       attempt: spec.attempt,
-      tier: 'train',
+      tier: purposeOf(spec.request.metadata) === 'evaluation' ? 'eval' : 'train',
       pins: pinsOf(spec),
       notify: (fact) => {
         // Facts are counts for budgets and progress; the records themselves stay with the door. A full mailbox only delays them.
@@ -216,13 +218,13 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
           peers.ledger,
           (ask) => ({
             type: 'record-result',
-            task: spec.task,
+            task: spec.key,
             session: spec.session,
             attempt: spec.attempt,
             summary: effect.summary,
             // The message takes its bytes with it; the original stays for another try.
             payload: effect.payload.slice(0),
-            completions: null,
+            completions: completions?.slice(0) ?? null,
             ask,
           }),
           budgets.teardownMs,
@@ -336,7 +338,12 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   }
 
   return {
-    receive: (message) => advance(step(state, message, context.clock.nowMs(), judge)),
+    receive(message): void {
+      if (message.type === 'built' && message.result.ok && message.result.value.type !== 'finished') {
+        completions = message.result.value.completions
+      }
+      advance(step(state, message, context.clock.nowMs(), judge))
+    },
     stopped(): void {
       for (const timer of timers.values()) timer.cancel()
       // Ended from outside (the thread is closing): nobody will read the calls, so the door goes with the session.

@@ -18,6 +18,16 @@ export const sessionCompletions = z
     session_id: z.string(),
     completions: z.array(completionRecord).describe('in the order of the calls; empty for an unknown session'),
     node_id: z.string().nullable(),
+    polar_node: z
+      .object({
+        total: count.describe('calls of the session so far'),
+        offset: count,
+        next_offset: count.nullable().describe('where the next part begins; null behind the last call'),
+        failed: z
+          .array(completionRecord.omit({ request: true, response: true }).extend({ error: z.string().nullable() }))
+          .describe('calls that got no answer: what is known of them beside their messages'),
+      })
+      .optional(),
   })
   .meta({ id: 'SessionCompletions' })
 
