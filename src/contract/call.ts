@@ -2,6 +2,15 @@
 import type { CallId, ReplicaId, SessionId } from './ids.ts'
 
 export type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic' | 'google'
+
+/** Polar's names of the same, in every `api_type`. */
+export const API_TYPES: { readonly [D in DialectName]: string } = {
+  'openai-chat': 'openai_chat',
+  'openai-responses': 'openai_responses',
+  anthropic: 'anthropic',
+  google: 'google',
+}
+
 /** `sglang-native` is SGLang's own `/generate`; `sglang` its chat completions. */
 export type EngineKind = 'vllm' | 'sglang' | 'sglang-native' | 'llamacpp'
 

@@ -1,5 +1,6 @@
 // One build from calls to a checked trajectory: the builder's rows, what every row and trajectory must carry, and the invariants.
 
+import { API_TYPES } from '../contract/call.ts'
 import type { Trajectory } from '../contract/result.ts'
 import type { StrategySpec } from '../contract/task.ts'
 import { trainedTokensOf, weighRows } from './accounting.ts'
@@ -76,5 +77,5 @@ export function hoist(taskMetadata: Readonly<Record<string, unknown>>): Readonly
 function modelsOf({ calls }: BuilderInput) {
   const first = calls.toSorted((a, b) => a.record.sequence - b.record.sequence)[0]?.record
   if (first === undefined) return { api_type: null, model_requested: null, model_used: null }
-  return { api_type: first.dialect, model_requested: first.modelRequested, model_used: first.modelServed }
+  return { api_type: API_TYPES[first.dialect], model_requested: first.modelRequested, model_used: first.modelServed }
 }

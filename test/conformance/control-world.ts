@@ -154,7 +154,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       ledger,
       (ask) => ({
         type: 'record-result',
-        task: spec.task,
+        task: spec.key,
         session,
         attempt: spec.attempt,
         summary,

@@ -1,6 +1,7 @@
 // Every message of the wire by its name: what /schemas serves, what OpenAPI refers to, and what must stay compatible.
 import type { z } from 'zod'
 import { addedReplicaSchema } from '../replica.ts'
+import { captureEndSchema, captureSchema, sessionDispatchSchema } from '../session.ts'
 import { agentSpecSchema, evaluatorSpecSchema, runtimeSpecSchema, strategySpecSchema, taskRequestSchema } from '../task.ts'
 import { completionRecord, completionSession, sessionCompletions } from './completions.ts'
 import { errorMessage } from './error.ts'
@@ -9,7 +10,16 @@ import { gatewayHealth, gatewayRoot, inferenceStatus } from './inference.ts'
 import { gatewayNodeInfo, health, nodeHeartbeat, nodeList, nodeRegistration, nodeStageMetrics } from './nodes.ts'
 import { gatewayReplicas, replicaAdded, replicaInfo, replicaList, replicaRemoved } from './replicas.ts'
 import { sessionResult, taskResult, taskStatus } from './result.ts'
-import { gatewaySessionList, gatewaySessionRow, sessionDeleted, sessionDispatched, sessionInfo } from './sessions.ts'
+import { schemaList } from './service.ts'
+import {
+  captureEnded,
+  captureOpened,
+  gatewaySessionList,
+  gatewaySessionRow,
+  sessionDeleted,
+  sessionDispatched,
+  sessionInfo,
+} from './sessions.ts'
 import { rolloutStatus, sessionRow, taskList, taskRow, taskSessions, taskSubmitted } from './tasks.ts'
 import { sessionTiming } from './timing.ts'
 import { trace, traceMetadata } from './trace.ts'
@@ -25,6 +35,9 @@ const TAKEN = {
   RuntimeSpec: runtimeSpecSchema,
   StrategySpec: strategySpecSchema,
   EvaluatorSpec: evaluatorSpecSchema,
+  SessionDispatchRequest: sessionDispatchSchema,
+  CaptureRequest: captureSchema,
+  CaptureEnd: captureEndSchema,
   NodeRegistration: nodeRegistration,
   NodeHeartbeat: nodeHeartbeat,
   ReplicaRequest: addedReplicaSchema,
@@ -49,6 +62,8 @@ const GIVEN = {
   TaskSessions: taskSessions,
   RolloutStatus: rolloutStatus,
   SessionDispatched: sessionDispatched,
+  CaptureOpened: captureOpened,
+  CaptureEnded: captureEnded,
   SessionInfo: sessionInfo,
   SessionDeleted: sessionDeleted,
   GatewaySessionRow: gatewaySessionRow,

@@ -20,6 +20,38 @@ export const sessionInfo = z
   })
   .meta({ id: 'SessionInfo', description: 'One session, with its result once it has one.' })
 
+export const captureOpened = z
+  .object({
+    session_id: z.string(),
+    task_id: z.string(),
+    created_at: unixSeconds,
+    completion_count: count,
+    status: sessionStatus,
+    metadata: z.object({
+      polar_node: z.object({
+        node_id: z.string().nullable(),
+        api_key: z.string().nullable().describe('for model calls as this session; null: it is over'),
+        base_urls: z
+          .object({ openai: z.string(), anthropic: z.string(), google: z.string() })
+          .nullable()
+          .describe("what each vendor's client takes as its base URL"),
+      }),
+    }),
+  })
+  .meta({
+    id: 'CaptureOpened',
+    description: 'A session for an agent that was started elsewhere, with all that it needs to call the model.',
+  })
+
+export const captureEnded = z
+  .object({
+    session_id: z.string(),
+    task_id: z.string(),
+    status: sessionStatus,
+    finished: z.boolean().describe('false: something else has ended it before'),
+  })
+  .meta({ id: 'CaptureEnded' })
+
 export const gatewaySessionRow = z
   .object({
     session_id: z.string(),
