@@ -24,7 +24,11 @@ export function resultTag(session: SessionId, attempt: number, form: ResultForm)
 /** What a valid task's metadata asks for; null: nothing. */
 export function resultsAskedFor(metadata: Readonly<Record<string, unknown>>): ResultsTold | null {
   const written = writtenResults(metadata)
-  return RESULTS_TOLD.find((told) => told === written) ?? null
+  return isResultsTold(written) ? written : null
+}
+
+export function isResultsTold(value: unknown): value is ResultsTold {
+  return RESULTS_TOLD.some((told) => told === value)
 }
 
 /** As it stands in `polar_node.results`, whatever it is. */

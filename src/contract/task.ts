@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import { httpUrl } from './http-url.ts'
 import { isIdText } from './ids.ts'
+import { isResultsTold, RESULTS_TOLD, writtenResults } from './result-form.ts'
 
 const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const jsonObject = z.record(z.string(), z.unknown())
@@ -127,6 +128,10 @@ export const taskRequestSchema = z
       .refine((metadata) => isPurpose(writtenPurpose(metadata) ?? 'training'), {
         message: 'must be training or evaluation',
         path: ['polar_node', 'purpose'],
+      })
+      .refine((metadata) => isResultsTold(writtenResults(metadata) ?? 'inline'), {
+        message: `must be ${RESULTS_TOLD.join(' or ')}`,
+        path: ['polar_node', 'results'],
       }),
   })
   .refine((task) => task.early_stop_min_usable_sessions == null || task.early_stop_min_usable_sessions <= task.num_samples, {

@@ -1,6 +1,7 @@
 // A session's final result: the built trajectory under the outcome table, the evaluation and the reward policy.
 import { OUTCOMES, type Outcome } from '../contract/outcome.ts'
 import type { SessionResult, SessionSummary, Trace, Trajectory } from '../contract/result.ts'
+import { resultsAskedFor } from '../contract/result-form.ts'
 import { purposeOf } from '../contract/task.ts'
 import { SCHEMA_VERSION } from '../contract/wire/version.ts'
 import type { Evaluation } from '../evaluators/evaluator.ts'
@@ -27,6 +28,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
   const graded = grade(built.traces, facts, config)
   const rule = OUTCOMES[graded.outcome]
   const isEvaluation = purposeOf(facts.taskMetadata) === 'evaluation'
+  const told = resultsAskedFor(facts.taskMetadata)
 
   const masked = new Map<string, number>()
   const mask = (trace: Trace, reason: string): Trace => {
@@ -43,6 +45,9 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
   const trainedTokens = traces.reduce((sum, trace) => sum + trainedTokensOf(trace), 0)
   const reward = rule.trained ? graded.reward : null
   const error = graded.error ?? (rule.status === 'COMPLETED' && trainedTokens === 0 && !isEvaluation ? noTrace(built) : null)
+  // Polar's readers train nothing of a session that has an error: what an agent failed of is told by its `agent_result` alone.
+  const isToTrain = rule.status === 'COMPLETED' && trainedTokens > 0
+  const failure = error === null || isToTrain ? {} : { error }
   const timing = splitTiming(facts.timing)
   const stats = isObject(built.metadata.reconstruction_stats) ? built.metadata.reconstruction_stats : {}
 
@@ -59,7 +64,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
       error_class: rule.class,
     },
     traces,
-    ...(error === null ? {} : { error }),
+    ...failure,
   }
   const result: SessionResult = {
     session_id: facts.session,
@@ -68,7 +73,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
     trajectory,
     timing: timing.polar,
     node_id: facts.node,
-    ...(error === null ? {} : { error }),
+    ...failure,
     metadata: {
       ...facts.taskMetadata,
       polar_node: {
@@ -80,6 +85,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
         calls: facts.calls,
         trained_tokens: trainedTokens,
         ...(isEvaluation ? { purpose: 'evaluation' } : {}),
+        ...(told === null ? {} : { results: told }),
         ...(facts.agentResult.isolation === undefined ? {} : { isolation: facts.agentResult.isolation }),
         ...(Object.keys(timing.own).length === 0 ? {} : { timing: timing.own }),
       },

@@ -1,14 +1,26 @@
 // What a session and a task gave, as they are read and called back.
 import { z } from 'zod'
+import { RESULTS_TOLD } from '../result-form.ts'
 import { sessionTiming } from './timing.ts'
 import { trajectory } from './trajectory.ts'
 import { count, milliseconds, outcome, reward, taskState, terminalStatus } from './words.ts'
+
+const resultReference = z
+  .object({
+    href: z.string().describe("a path of the node's own address"),
+    etag: z.string().describe('of the MessagePack form'),
+    bytes: count.describe('kept by the node; the MessagePack form has about as many'),
+    traces: count,
+  })
+  .describe('where the traces are, of a result that is told by reference')
 
 /** Ours, where Polar's model allows more keys; what a peer did not send is absent. */
 const ownMetadata = z.object({
   schema_version: z.string().describe('of the messages, `major.minor`'),
   purpose: z.literal('evaluation').optional().describe('it was judged, and nothing of it is to be trained'),
   attempt: count,
+  results: z.enum(RESULTS_TOLD).optional().describe('how the task asked its results to be told'),
+  result: resultReference.optional(),
   outcome,
   outcome_class: z.string().describe('who is to blame: policy, harness, infra, evaluator or cancelled'),
   reward: reward.nullable(),

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { ServerStatus, SubmitReply, TaskView } from '../../actors/rollout-server/protocol.ts'
 import { taskId } from '../../contract/ids.ts'
+import { RESULTS_TOLD, type ResultsTold } from '../../contract/result-form.ts'
 import { type TaskRequest, taskRequestSchema } from '../../contract/task.ts'
 import { taskStatus } from '../../contract/wire/result.ts'
 import { rolloutStatus, taskList, taskSessions, taskSubmitted } from '../../contract/wire/tasks.ts'
@@ -17,6 +18,9 @@ import { taskJson } from '../task-result.ts'
 import { readNodes } from './nodes.ts'
 
 const flag = z.enum(['true', 'false', '1', '0', 'True', 'False']).transform((text) => text === '1' || text.toLowerCase() === 'true')
+const readQuery = z.object({
+  results: z.enum(RESULTS_TOLD).optional().describe('with their traces, or where those are; if absent as the task asked, or else inline'),
+})
 const cancelQuery = z.object({ register_if_missing: flag.default(false) })
 const listQuery = z.object({
   status: z.enum(['running', 'cancelling', 'cancelled', 'completed', 'failed']).optional(),
@@ -53,13 +57,17 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     tag: 'tasks',
     summary: 'A task with the results that it has so far',
     params: byId,
+    query: readQuery,
     answer: taskStatus,
-    errors: ['task-unknown', 'results-dropped'],
+    errors: ['task-unknown', 'results-dropped', 'invalid'],
   })
-  app.get<ById>('/rollout/task/:id', read, async ({ params }, reply) => {
+  app.get<ById>('/rollout/task/:id', read, async ({ params, query }, reply) => {
+    const parsed = readQuery.safeParse(query)
+    if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('query', parsed.error.issues, query))
+    const { results = null } = parsed.data
     const answer = await context.askServer<TaskView | null>((ask) => ({ type: 'read-task', task: taskId(params.id), ask }))
     if (!answer.ok) return refuse(reply, 'unavailable')
-    return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, context)
+    return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, results, context)
   })
 
   const cancel = operation({
@@ -77,7 +85,7 @@ export function taskRoutes(app: FastifyInstance, context: RouteContext): void {
     const registerIfMissing = parsed.data.register_if_missing
     const answer = await context.askServer<TaskView | null>((ask) => ({ type: 'cancel', task: taskId(params.id), registerIfMissing, ask }))
     if (!answer.ok) return refuse(reply, 'unavailable')
-    return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, context)
+    return answer.value === null ? refuse(reply, 'task-unknown', `no task ${params.id}`) : sendTask(reply, answer.value, null, context)
   })
 
   const status = operation({ tag: 'tasks', summary: 'Tasks, what waits, and gateways', answer: rolloutStatus })
@@ -156,15 +164,20 @@ function sendSubmitted(reply: FastifyReply, submitted: SubmitReply): FastifyRepl
 }
 
 /** Polar's TaskStatus: every result there is so far, in sample order, streamed one after the other. */
-async function sendTask(reply: FastifyReply, view: TaskView, { readResult }: RouteContext): Promise<FastifyReply> {
+async function sendTask(
+  reply: FastifyReply,
+  view: TaskView,
+  results: ResultsTold | null,
+  { readResult }: RouteContext,
+): Promise<FastifyReply> {
   const sessions = view.sessions.filter((session) => session.summary !== null).map((session) => session.session)
   const [first, ...rest] = sessions
   // The first result is fetched before the head is sent, so that what usually goes wrong still gets its status.
-  const opening = first === undefined ? null : await readResult(first)
+  const opening = first === undefined ? null : await readResult(first, results)
   if (opening?.ok === false) return refuse(reply, opening.error === 'missing' ? 'results-dropped' : 'unavailable', opening.detail)
   const tail = { total_sessions: view.totalSessions, completed_sessions: view.completedSessions }
   const parts = taskJson(view.task, view.status, first === undefined ? [] : [first, ...rest], tail, async (session) =>
-    session === first && opening !== null ? opening : readResult(session),
+    session === first && opening !== null ? opening : readResult(session, results),
   )
   return reply.type('application/json').send(Readable.from(parts, { objectMode: false }))
 }
