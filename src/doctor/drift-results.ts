@@ -36,6 +36,8 @@ export const taskResultsSchema = z.object({
           }),
         ),
         metadata: z.object({
+          /** Also tells what an agent failed of whose session is trained. */
+          agent_result: z.object({ error: z.string().nullish() }).default({}),
           edges: z.array(edgeSchema).default([]),
           findings: z.array(z.object({ code: z.string(), detail: z.string() })).default([]),
         }),
@@ -69,7 +71,7 @@ export function readSessions(task: string, { results }: z.infer<typeof taskResul
       session: session_id,
       task,
       outcome: metadata.polar_node.outcome,
-      error: error ?? null,
+      error: error ?? trajectory.metadata.agent_result.error ?? null,
       calls: metadata.polar_node.calls,
       trainedCalls: trained.reduce((sum, { metadata: { turns } }) => sum + turns.filter((turn) => turn.trained).length, 0),
       rows: trained.length,

@@ -144,7 +144,7 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
           id: session_id,
           status,
           outcome: metadata.polar_node.outcome,
-          error: trajectory.error ?? null,
+          error: trajectory.error ?? trajectory.metadata.agent_result.error ?? null,
           earlier: rows.find((row) => row.session_id === session_id)?.earlier_attempts ?? [],
           traces: trajectory.traces,
           untrained,
@@ -174,7 +174,11 @@ type TaskView = {
     readonly trajectory: {
       readonly error?: string | null
       readonly traces: readonly Trace[]
-      readonly metadata: Omit<Making, 'stats'> & { readonly reconstruction_stats: Making['stats'] }
+      readonly metadata: Omit<Making, 'stats'> & {
+        readonly reconstruction_stats: Making['stats']
+        /** Also tells what an agent failed of whose session is trained. */
+        readonly agent_result: { readonly error?: string }
+      }
     }
   }[]
 }

@@ -67,7 +67,10 @@ describe('outcomes', () => {
     expect(summary.trainedTokens).toBe(rule.trained ? 5 : 0)
     expect(summary.reward).toBe(rule.trained ? 0.75 : null)
     expect(result.trajectory.traces.map(({ reward }) => reward)).toEqual(rule.trained ? [0.75, 0.75] : [null, null])
-    expect(result.error).toBe(outcome === 'completed' ? undefined : 'why')
+    // A trainer that reads Polar's results trains nothing of a session with an error.
+    const error = rule.status === 'COMPLETED' ? undefined : 'why'
+    expect([result.error, result.trajectory.error]).toEqual([error, error])
+    expect(summary.error).toBe(outcome === 'completed' ? null : 'why')
   })
 
   it('a failure that every other attempt would repeat is not retryable, whatever its outcome', () => {

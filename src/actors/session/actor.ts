@@ -1,5 +1,6 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
+import { OUTCOMES } from '../../contract/outcome.ts'
 import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
 import type { Harness, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
@@ -355,7 +356,9 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
 function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
   const { outcome, error } = effect
   const exit = effect.ended?.exit ?? null
-  const isTimeout = outcome === 'agent_timeout'
+  // Polar's readers train a session that timed out only where it was the agent's own budget that ran out.
+  const { status, trained } = OUTCOMES[outcome]
+  const isTimeout = status === 'TIMEOUT' && trained
   const isStoppedEarly = effect.cancelled === 'stopped early: enough usable sessions'
   return {
     session: spec.session,
