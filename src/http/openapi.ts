@@ -42,11 +42,13 @@ export const OPENAPI: FastifyDynamicSwaggerOptions = {
     if (!('openapiObject' in document)) throw new Error('the plugin was not asked for OpenAPI')
     const { openapiObject } = document
     const paths = Object.entries(openapiObject.paths ?? {}).map(([path, item]) => [path, withIds(path, item ?? {})])
-    return { ...openapiObject, components: { ...openapiObject.components, schemas: COMPONENTS }, paths: Object.fromEntries(paths) }
+    return { ...openapiObject, components: { ...openapiObject.components, schemas: components() }, paths: Object.fromEntries(paths) }
   },
 }
 
-const COMPONENTS = Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, namedJsonSchema(name, schema, componentPlace)]))
+function components() {
+  return Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, namedJsonSchema(name, schema, componentPlace)]))
+}
 
 function withIds(path: string, item: object): object {
   return Object.fromEntries(Object.entries(item).map(([method, about]) => [method, { operationId: operationId(method, path), ...about }]))

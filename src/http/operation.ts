@@ -45,7 +45,7 @@ export function operation(about: Operation): { readonly schema: FastifySchema } 
       ...(headers === undefined ? {} : { headers: componentSchema(headers) }),
       ...(body === undefined ? {} : { body: componentSchema(body) }),
       ...(isOpen ? { security: [] } : {}),
-      response: { ...errorAnswers(codes), ...goodAnswers(about) },
+      response: { ...goodAnswers(about), ...errorAnswers(codes), default: ANY_ERROR },
     },
   }
 }
@@ -74,13 +74,20 @@ function contentSchema(type: string, schema: z.ZodType): JsonSchema {
   return { type: 'string', description: 'server-sent events', 'x-event-data': componentSchema(schema) }
 }
 
+const ERROR_CONTENT = { 'application/json': { schema: componentSchema(errorMessage) } }
+
+const ANY_ERROR = {
+  description: 'What befalls any route: a malformed request, a body that is too large or not JSON, an internal error.',
+  content: ERROR_CONTENT,
+}
+
 /** Several codes may share one status; the header `x-polar-error` says which it was. */
 function errorAnswers(codes: readonly ErrorCode[]): Record<number, object> {
   const answers: Record<number, object> = {}
   for (const { status } of codes.map((code) => ERRORS[code])) {
     const alike = [...new Set(codes)].filter((code) => ERRORS[code].status === status)
     const description = alike.map((code) => `${code}: ${ERRORS[code].detail}`).join('; ')
-    answers[status] = { description, content: { 'application/json': { schema: componentSchema(errorMessage) } } }
+    answers[status] = { description, content: ERROR_CONTENT }
   }
   return answers
 }

@@ -8,6 +8,8 @@ export type JsonSchema = { readonly [key: string]: unknown }
  * named ones; so a schema says the same of a body that is taken and of one that is given. `place` makes a reference of an id.
  */
 export function jsonSchema(schema: z.ZodType, place: (id: string) => string): JsonSchema {
+  const id = schema.meta()?.id
+  if (id !== undefined) return { $ref: place(id) }
   const { $schema: _, $defs: __, ...rest } = rendered(schema)
   return placed(rest, place)
 }
