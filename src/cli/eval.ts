@@ -55,9 +55,10 @@ export async function runEvalCommand(file: string, options: EvalOptions): Promis
   const events = new AbortController()
   try {
     const isHeard = await followEvents(target.client, bell, events.signal)
+    const [often, rarely] = [options.pollInterval * 1_000, Math.max(RARE_LOOK_MS, options.pollInterval * 1_000)]
     const ran = await runEval(target.client, left, bell, {
       concurrency: options.concurrency,
-      pollMs: isHeard ? Math.max(RARE_LOOK_MS, options.pollInterval * 1_000) : options.pollInterval * 1_000,
+      pollMs: () => (isHeard() ? rarely : often),
       signal: interrupts.signal,
       async ended(task, cast) {
         await journal.add(task.position, cast)
@@ -112,19 +113,24 @@ async function openBeside(
   }
 }
 
-/** True where the node tells of tasks that end. */
-async function followEvents(client: ControlClient, bell: Bell, signal: AbortSignal): Promise<boolean> {
+/** Resolves once the node is asked; then tells whether it tells of tasks that end. */
+async function followEvents(client: ControlClient, bell: Bell, signal: AbortSignal): Promise<() => boolean> {
   const events = await client.openEvents(signal)
-  if (events === null) return false
+  let isOpen = events !== null
   const listen = async (): Promise<void> => {
-    for await (const { type, data } of events) {
+    for await (const { type, data } of events ?? []) {
       if (type !== 'task.completed' || typeof data !== 'object' || data === null || !('task_id' in data)) continue
       bell.ring(String(data.task_id))
     }
   }
   // A stream that breaks leaves the looks.
-  void listen().catch(() => {})
-  return true
+  void listen()
+    .catch(() => {})
+    .then(() => {
+      isOpen = false
+      bell.ringAll()
+    })
+  return () => isOpen
 }
 
 function describeVotes(votes: readonly Vote[]): string {

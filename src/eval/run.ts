@@ -15,8 +15,8 @@ type EvalReply = { readonly status: number; readonly body: unknown; readonly det
 export type RunOptions = {
   /** Tasks at a time. */
   readonly concurrency: number
-  /** Between two looks at a task of which nothing is heard. */
-  readonly pollMs: number
+  /** Between two looks at a task of which nothing is heard; asked for each. */
+  readonly pollMs: () => number
   readonly signal: AbortSignal
   /** Hears of each task that has ended, before the next one begins in its place. */
   readonly ended: (task: PlannedTask, votes: readonly Vote[]) => Promise<void>
@@ -24,12 +24,16 @@ export type RunOptions = {
 
 export type Ran = { readonly ok: true } | { readonly ok: false; readonly isRefusal: boolean; readonly problem: string }
 
-/** Wakes whoever waits for a task of this id. */
-export type Bell = { ring(id: string): void; wait(id: string, ms: number, signal: AbortSignal): Promise<void> }
+/** Wakes whoever waits for a task. */
+export type Bell = {
+  ring(id: string): void
+  ringAll(): void
+  wait(id: string, ms: number, signal: AbortSignal): Promise<void>
+}
 
 const MAX_SUBMITS = 3
 const MAX_SILENCES = 5
-const ROOM_MS = 1_000
+const RETRY_MS = 1_000
 
 /** The first problem ends it all: the node goes on with what it has, and the next run of the same plan finds it. Rejects when aborted. */
 export async function runEval(control: EvalControl, tasks: readonly PlannedTask[], bell: Bell, options: RunOptions): Promise<Ran> {
@@ -80,7 +84,7 @@ async function submit(control: EvalControl, task: PlannedTask, signal: AbortSign
       return { ok: false, isRefusal: reply.status === 422 || reply.status === 409, problem }
     if (reply.status !== 429) silences += 1
     if (silences > MAX_SILENCES) return { ok: false, isRefusal: false, problem }
-    await delay(ROOM_MS, undefined, { signal })
+    await delay(RETRY_MS, undefined, { signal })
   }
 }
 
@@ -100,7 +104,7 @@ const sessionsSchema = z.object({
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
 
 /** Until the task has ended: its sessions in sample order. */
-async function follow(control: EvalControl, task: PlannedTask, bell: Bell, pollMs: number, signal: AbortSignal) {
+async function follow(control: EvalControl, task: PlannedTask, bell: Bell, pollMs: () => number, signal: AbortSignal) {
   for (let silences = 0; ; ) {
     signal.throwIfAborted()
     const reply = await control.get(`/tasks/${encodeURIComponent(task.id)}/sessions`)
@@ -114,7 +118,7 @@ async function follow(control: EvalControl, task: PlannedTask, bell: Bell, pollM
       const problem = `task ${task.name} can no longer be read: ${reply.detail || 'its sessions have another shape'}`
       if (silences > MAX_SILENCES) return { ok: false, isRefusal: false, problem } as const
     }
-    await bell.wait(task.id, pollMs, signal)
+    await bell.wait(task.id, silences === 0 ? pollMs() : Math.min(RETRY_MS, pollMs()), signal)
   }
 }
 
@@ -131,6 +135,9 @@ export function openBell(ids: ReadonlySet<string>): Bell {
       const wake = wakes.get(id)
       if (wake !== undefined) wake()
       else if (ids.has(id)) rung.add(id)
+    },
+    ringAll() {
+      for (const wake of wakes.values()) wake()
     },
     async wait(id, ms, signal) {
       if (rung.delete(id)) return

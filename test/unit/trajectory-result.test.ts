@@ -73,6 +73,23 @@ describe('outcomes', () => {
     expect(summary.error).toBe(outcome === 'completed' ? null : 'why')
   })
 
+  it('an evaluation is graded by the same table and trains no token', () => {
+    const taskMetadata = { polar_node: { purpose: 'evaluation' } }
+    for (const outcome of OUTCOME_NAMES) {
+      const { result, summary } = finish(packed(), { outcome, taskMetadata })
+      const rule = OUTCOMES[outcome]
+      expect([summary.trainedTokens, trainedIn(result.trajectory.traces), summary.usable]).toEqual([0, 0, false])
+      expect([summary.status, summary.reward, summary.retryable]).toEqual([rule.status, rule.trained ? 0.75 : null, rule.retried])
+      expect(result.metadata.polar_node).toMatchObject({ purpose: 'evaluation', trained_tokens: 0 })
+    }
+    const { result } = finish(packed(), { taskMetadata })
+    expect(result.error).toBeUndefined()
+    expect(result.trajectory.traces[0]?.metadata).toMatchObject({ discarded_reason: 'evaluation', rollout_weight: 0 })
+    expect(result.trajectory.metadata.reconstruction_stats).toMatchObject({ trained_tokens: 0, masked_tokens_by_reason: { evaluation: 5 } })
+    // One that was answered without token ids has no rows at all, and that is no error either.
+    expect(finish(null, { taskMetadata }).summary).toMatchObject({ error: null, reward: 0.75, status: 'COMPLETED' })
+  })
+
   it('a failure that every other attempt would repeat is not retryable, whatever its outcome', () => {
     expect(OUTCOME_NAMES.map((outcome) => finish(packed(), { outcome, isFinal: true }).summary.retryable)).not.toContain(true)
   })
