@@ -192,6 +192,7 @@ describe('a list of deliveries', () => {
     await world.advance(10)
     const row = (task: string, state: string, detail: string | null, isEnded = false) => ({
       task,
+      session: null,
       state,
       origin: NEW_ORIGIN,
       tries: 1,
@@ -205,7 +206,7 @@ describe('a list of deliveries', () => {
       row('a', 'delivered', 'answered 200 at attempt 1', true),
     ])
     expect(await list('pending', 1)).toEqual([row('d', 'pending', null)])
-    expect(await list('none')).toEqual([{ task: 'e', state: 'none', origin: null, tries: 0, detail: null, endedAtMs: null }])
+    expect(await list('none')).toEqual([{ task: 'e', session: null, state: 'none', origin: null, tries: 0, detail: null, endedAtMs: null }])
     await world.run()
   })
 
@@ -222,7 +223,7 @@ describe('a list of deliveries', () => {
 describe('a session by itself', () => {
   it('is delivered as such', async () => {
     const shapes: string[] = []
-    const { world, deliver } = openOutbox({
+    const { world, deliver, list } = openOutbox({
       async render({ shape, sessions }) {
         shapes.push(`${shape} ${sessions.join()}`)
         return Buffer.from('{}')
@@ -231,5 +232,6 @@ describe('a session by itself', () => {
     deliver('t', { shape: 'session', sessions: [knownSessionId('sk-polar-2')], task: taskId('t') })
     await world.run()
     expect(shapes).toEqual(['session sk-polar-2'])
+    expect(await list()).toMatchObject([{ session: 'sk-polar-2', state: 'delivered' }])
   })
 })

@@ -68,9 +68,10 @@ export function stateOf(delivery: Delivery | Kept): DeliveryView['state'] {
 }
 
 export function viewOf(delivery: Delivery | Kept): DeliveryView {
-  const { task, url, tries } = delivery
+  const { task, shape, sessions, url, tries } = delivery
   const origin = url === null ? null : originOf(url)
-  return { task, state: stateOf(delivery), origin, tries, ...endOf(delivery) }
+  const session = shape === 'session' ? (sessions[0] ?? null) : null
+  return { task, session, state: stateOf(delivery), origin, tries, ...endOf(delivery) }
 }
 
 function endOf(delivery: Delivery | Kept): Pick<DeliveryView, 'detail' | 'endedAtMs'> {

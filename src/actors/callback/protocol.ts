@@ -16,6 +16,8 @@ export type Undelivered = {
 /** What became of a task's callback, or is still to become of it. */
 export type DeliveryView = {
   readonly task: TaskId
+  /** The session by itself whose result it is; `task` then is its key only. */
+  readonly session: SessionId | null
   /** `none`: it was never to go anywhere. */
   readonly state: DeliveryState | 'none'
   /** Of the receiver; the rest of its URL may hold a secret. Null with `none`. */

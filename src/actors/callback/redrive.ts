@@ -1,5 +1,5 @@
 // Driving deliveries again: which ones, whether they may go where they are sent, and when the asker is told that none can be lost.
-import type { TaskId } from '../../contract/ids.ts'
+import { nameOfKey, type TaskId } from '../../contract/ids.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { lookUp, values } from '../table.ts'
@@ -27,7 +27,7 @@ export function redrive(state: OutboxState, command: Extract<CallbackCommand, { 
   if (unknown.length > 0) return [state, [refusal(ask, 'unknown', `no ended task ${named(unknown)}`)]]
   for (const delivery of chosen) {
     const problem = problemOf(delivery, url)
-    if (problem !== null) return [state, [refusal(ask, 'target', `task ${delivery.task}: ${problem}`)]]
+    if (problem !== null) return [state, [refusal(ask, 'target', `${nameOfKey(delivery.task)}: ${problem}`)]]
   }
   let next = state
   const effects: OutboxEffect[] = []
@@ -116,5 +116,5 @@ function refusal(ask: Ask<RedriveReply>, type: 'unknown' | 'target', detail: str
 
 function named(tasks: readonly TaskId[]): string {
   const others = tasks.length > MAX_NAMED ? ` and ${tasks.length - MAX_NAMED} more` : ''
-  return `${tasks.slice(0, MAX_NAMED).join(', ')}${others}`
+  return `${tasks.slice(0, MAX_NAMED).map(nameOfKey).join(', ')}${others}`
 }

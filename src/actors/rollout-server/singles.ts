@@ -1,5 +1,5 @@
 // How a session by itself comes in: as a task of one that only this server, the ledger and the outbox know to be a task.
-import { type SessionId, type TaskId, taskId } from '../../contract/ids.ts'
+import { soleTaskId } from '../../contract/ids.ts'
 import { hasRoom, overloaded, record, waitForRecord } from './admission.ts'
 import { roomForCapture } from './captures.ts'
 import type { RolloutServerSignal, ServerState, Single } from './entries.ts'
@@ -22,7 +22,7 @@ export function admitSession(turn: Turn, message: Extract<RolloutServerSignal, {
   if (!hasRoom(turn.state, 1)) return reply(turn, ask, overloaded)
   const place = placeFor(turn.state, single)
   if ('type' in place) return reply(turn, ask, place)
-  record(turn, { task: keyOf(session), single: place, request, digest, sessions: [session], submitter: { of: 'session', ask } })
+  record(turn, { task: soleTaskId(session), single: place, request, digest, sessions: [session], submitter: { of: 'session', ask } })
 }
 
 /** A capture is given its gateway at once: what was started elsewhere must be told where to call. */
@@ -35,9 +35,4 @@ function placeFor(
   if (kind === 'agent') return { kind, gateway }
   const room = roomForCapture(state, gateway)
   return room === null ? overloaded : { kind, gateway: room }
-}
-
-/** No task's id has a colon. */
-function keyOf(session: SessionId): TaskId {
-  return taskId(`session:${session}`)
 }
