@@ -14,6 +14,7 @@ import { createEvaluators } from './evaluators/registry.ts'
 import { loadHarnesses } from './harness/registry.ts'
 import { openControlApi, type TaskProblem } from './http/control-api.ts'
 import { openEventFeed } from './http/events.ts'
+import { openFeedWaiters } from './http/feed-waiters.ts'
 import { openCompletionsReader } from './http/kept-completions.ts'
 import { openControlToken } from './http/token.ts'
 import type { Scheduler } from './kernel/clock.ts'
@@ -25,6 +26,7 @@ import { stopLeftovers } from './runtime/reaper.ts'
 import { openRuntimes } from './runtime/registry.ts'
 import { openCpuPool } from './tasks/pool.ts'
 import { type EngineOptions, type EngineProcess, openEngine } from './threads/engine.ts'
+import { openUpstream } from './threads/upstream.ts'
 import { type InlineOutside, openInlineNode, openThreadedNode, type PolarNode } from './topology.ts'
 import { checkBuilder } from './trajectory/config.ts'
 
@@ -53,6 +55,8 @@ export const AGENT_FOLDERS: AgentFolders = { packages: join(HOME, 'agents'), cac
 /** Small enough to lie in the package; trained for the demo's task. */
 const TINY_POLICY = join(HOME, 'assets', 'tiny-policy.gguf')
 const MAX_EMBEDDED_WAITING = 256
+/** Trainers that wait for the feed: one each, and some that were left behind by proxies. */
+const MAX_FEED_WAITERS = 256
 const EVENT_BEAT_MS = 15_000
 const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
 const MAX_OUTPUT_BYTES = 8 * 2 ** 20
@@ -94,6 +98,7 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     maxUnsentBytes: MAX_UNSENT_EVENT_BYTES,
     beatMs: EVENT_BEAT_MS,
   })
+  const feedWaiters = openFeedWaiters(scheduler, MAX_FEED_WAITERS)
   const runtimes = openRuntimes({
     local: {
       root: join(config.dataDir, 'sandboxes'),
@@ -128,7 +133,10 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
     runtimes: runtimes.byName,
     cpu: openCpuPool({ threads: 1, maxQueue: 1024 }),
     transport: openTransport(),
-    publish: (event) => events.publish(event),
+    publish(event) {
+      events.publish(event)
+      feedWaiters.hear(event)
+    },
     log: logged,
     ...(engine === undefined ? {} : { engine }),
     gateway: (gateway) => ({ cpu: openCpuPool(gateway.cpu), listens: true }),
@@ -147,16 +155,22 @@ async function startAlone(config: Config, log: Logger, unlock: () => Promise<voi
       token: token.token,
       kernel: node.kernel,
       rolloutServer: node.rolloutServer,
+      ledger: node.ledger,
+      callback: node.callback,
       readGateway: node.readGateway,
       askGateway: node.askGateway,
       modelUrl: (gateway, port) => modelUrlOf(config, gateway, port),
       replicas: node.replicas,
+      inference: node.inference,
+      upstream: openUpstream(scheduler),
+      publicUrl: config.control.publicUrl,
       readResult: node.readResult,
       results: node.results,
       readCompletions: openCompletionsReader({ ...node, render: node.renderCompletions }),
       checkTask,
       embeddedUrl: engine?.url ?? null,
       events,
+      feedWaiters,
       limits: { bodyBytes: config.limits.bodyBytes, admittedSessions: config.limits.admittedSessions },
       // Not its "Server listening": whoever starts a node is told where it listens.
       log: log.child({ part: 'control-api' }, { level: 'warn' }),

@@ -1,7 +1,9 @@
 // The control plane's HTTP server: who may ask, how errors look, and which routes there are.
 import swagger from '@fastify/swagger'
 import { type FastifyBaseLogger, type FastifyError, type FastifyInstance, fastify, LogController } from 'fastify'
-import type { AskGateway, GatewaySnapshot } from '../actors/gateway/protocol.ts'
+import type { CallbackCommand } from '../actors/callback/protocol.ts'
+import type { AskGateway, GatewaySnapshot, InferenceStatus } from '../actors/gateway/protocol.ts'
+import type { LedgerCommand } from '../actors/ledger/protocol.ts'
 import type { RolloutServerCommand } from '../actors/rollout-server/protocol.ts'
 import type { GatewayId, ReplicaId } from '../contract/ids.ts'
 import type { GatewayChange, ReplicaSpec } from '../contract/replica.ts'
@@ -11,11 +13,18 @@ import type { Answer, Ask } from '../kernel/ask.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { refuse } from './errors.ts'
 import type { EventFeed } from './events.ts'
+import type { FeedWaiters } from './feed-waiters.ts'
 import type { ReadCompletions } from './kept-completions.ts'
 import type { KeptResults } from './kept-results.ts'
 import { OPENAPI } from './openapi.ts'
+import { callbackRoutes } from './routes/callbacks.ts'
 import { completionRoutes } from './routes/completions.ts'
+import { eventRoutes } from './routes/events.ts'
+import { feedRoutes } from './routes/feed.ts'
+import { gatewayRootRoutes } from './routes/gateway-root.ts'
+import { inferenceRoutes } from './routes/inference.ts'
 import { nodeRoutes } from './routes/nodes.ts'
+import { registryRoutes } from './routes/registry.ts'
 import { replicaRoutes } from './routes/replicas.ts'
 import { resultRoutes } from './routes/results.ts'
 import { serviceRoutes } from './routes/service.ts'
@@ -34,12 +43,18 @@ export type ControlApiOptions = {
   readonly token: string
   readonly kernel: Pick<Kernel, 'ask' | 'clock' | 'random'>
   readonly rolloutServer: Address<RolloutServerCommand>
+  readonly ledger: Address<LedgerCommand>
+  readonly callback: Address<CallbackCommand>
   /** Null when that gateway does not answer. */
   readonly readGateway: (gateway: GatewayId) => Promise<GatewaySnapshot | null>
   readonly askGateway: AskGateway
   /** Where agents that run elsewhere reach the model port of a gateway. */
   readonly modelUrl: (gateway: GatewayId, modelPort: number) => string
   readonly replicas: ReplicaControl
+  readonly inference: InferenceControl
+  readonly upstream: Upstream
+  /** Under which clients find this server; null: as it is bound. */
+  readonly publicUrl: string | null
   readonly readResult: ReadResult
   readonly results: KeptResults
   readonly readCompletions: ReadCompletions
@@ -48,6 +63,7 @@ export type ControlApiOptions = {
   /** The replica at this address is the embedded engine; null: there is none. */
   readonly embeddedUrl: string | null
   readonly events: EventFeed
+  readonly feedWaiters: FeedWaiters
   readonly limits: { readonly bodyBytes: number; readonly admittedSessions: number }
   readonly log: FastifyBaseLogger | null
 }
@@ -59,6 +75,42 @@ type ReplicaControl = {
   remove(gateways: readonly GatewayId[], replica: ReplicaId): Promise<readonly GatewayChange[]>
 }
 
+export type PauseRefusal = {
+  readonly gateway: GatewayId
+  /** `silent`: it did not answer. */
+  readonly error: 'timed-out' | 'resumed' | 'silent'
+}
+
+/** Holds the model calls of gateways. */
+type InferenceControl = {
+  /** Every gateway of this node, drained ones too. */
+  readonly gateways: readonly GatewayId[]
+  holds(gateway: GatewayId): boolean
+  /** Null when it does not answer. */
+  read(gateway: GatewayId): Promise<InferenceStatus | null>
+  /** All of them, or none that was not paused before. */
+  pause(
+    gateways: readonly GatewayId[],
+    timeoutMs: number,
+  ): Promise<{ readonly ok: true; readonly statuses: readonly InferenceStatus[] } | ({ readonly ok: false } & PauseRefusal)>
+  resume(gateways: readonly GatewayId[]): Promise<readonly (InferenceStatus | null)[]>
+}
+
+type Replicas = GatewaySnapshot['replicas']
+type Unanswered = { readonly ok: false; readonly error: 'unanswered' | 'not-understood'; readonly detail: string }
+
+/** Asks one of a gateway's inference servers on the spot. */
+type Upstream = {
+  get(
+    replicas: Replicas,
+    path: '/health' | '/v1/models',
+  ): Promise<{ readonly ok: true; readonly contentType: string; readonly body: Uint8Array } | Unanswered>
+  countTokens(
+    replicas: Replicas,
+    body: unknown,
+  ): Promise<{ readonly ok: true; readonly count: number; readonly maxModelLen: number | null } | Unanswered>
+}
+
 export type ControlApi = {
   readonly url: string
   /** Lets go of every reader, then of the port. Idempotent. */
@@ -68,6 +120,8 @@ export type ControlApi = {
 /** What a route file needs: the options, and one way to ask the rollout server. */
 export type RouteContext = ControlApiOptions & {
   readonly askServer: <R>(make: (ask: Ask<R>) => RolloutServerCommand) => Promise<Answer<R>>
+  /** Base of a gateway's own routes. */
+  readonly gatewayUrl: (gateway: GatewayId) => string
 }
 
 const ASK_DEADLINE_MS = 15_000
@@ -80,6 +134,7 @@ export async function openControlApi(options: ControlApiOptions): Promise<Contro
     url,
     close() {
       options.events.close()
+      options.feedWaiters.close()
       closing ??= app.close()
       return closing
     },
@@ -100,6 +155,7 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
   const context: RouteContext = {
     ...options,
     askServer: (make) => options.kernel.ask(options.rolloutServer, make, ASK_DEADLINE_MS),
+    gatewayUrl: (gateway) => `${urlOf(app, options)}/gateways/${gateway}`,
   }
   app.removeContentTypeParser('text/plain')
   // Schemas of routes are documentation: what comes in is parsed by zod, what goes out is written as it is.
@@ -132,10 +188,27 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
     taskRoutes(routes, context)
     resultRoutes(routes, context)
     completionRoutes(routes, context)
+    feedRoutes(routes, context)
+    callbackRoutes(routes, context)
     nodeRoutes(routes, context)
+    registryRoutes(routes, context)
+    gatewayRootRoutes(routes, context)
+    inferenceRoutes(routes, context)
+    eventRoutes(routes, context)
     replicaRoutes(routes, context)
     sessionRoutes(routes, context)
     serviceRoutes(routes)
   })
   return app
 }
+
+/** As the operator says, or else as it is bound; nobody can call the address that means all of them. */
+function urlOf(app: FastifyInstance, { publicUrl, host, port }: ControlApiOptions): string {
+  if (publicUrl !== null) return publicUrl.replace(/\/+$/, '')
+  const [bound] = app.addresses()
+  const at = typeof bound === 'object' ? bound : { address: host, port }
+  const address = ANY_ADDRESS.has(at.address) ? '127.0.0.1' : at.address
+  return `http://${address.includes(':') ? `[${address}]` : address}:${at.port}`
+}
+
+const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::'])

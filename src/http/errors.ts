@@ -14,6 +14,8 @@ export const ERRORS = {
   'replica-conflict': { status: 409, detail: 'the replica cannot be added or removed' },
   'task-conflict': { status: 409, detail: 'the task id is taken' },
   'session-conflict': { status: 409, detail: 'the session id is taken, or the session is of another kind' },
+  'node-foreign': { status: 409, detail: 'this node runs its own gateways, and takes no others' },
+  'inference-resumed': { status: 409, detail: 'a resume ended the pause before the calls in flight had ended' },
   'session-running': { status: 409, detail: 'the session has not ended yet: it has no result' },
   'results-dropped': { status: 410, detail: 'the results are no longer kept' },
   'body-too-large': { status: 413, detail: 'the request body is too large' },
@@ -22,6 +24,8 @@ export const ERRORS = {
   invalid: { status: 422, detail: 'the request does not have the expected shape' },
   overloaded: { status: 429, detail: 'the node has admitted as many sessions as it may' },
   internal: { status: 500, detail: 'internal error' },
+  'upstream-failed': { status: 502, detail: 'the inference server did not answer' },
+  'inference-busy': { status: 504, detail: 'model calls were still in flight; nothing is held any more' },
   unavailable: { status: 503, detail: 'the node is starting, stopping or too busy to answer' },
 } as const
 

@@ -1,5 +1,5 @@
 // The rollout server's views in Polar's words.
-import type { GatewaySnapshot } from '../actors/gateway/protocol.ts'
+import type { GatewaySnapshot, InferenceStatus } from '../actors/gateway/protocol.ts'
 import type { GatewayView, SessionView, TaskView } from '../actors/rollout-server/protocol.ts'
 
 /** Gateways live in this process: a heartbeat is every answer. Kept for clients that read it. */
@@ -44,26 +44,19 @@ export function sessionRow(view: SessionView): Readonly<Record<string, unknown>>
 export function nodeInfo(
   view: GatewayView,
   snapshot: GatewaySnapshot | null,
+  gatewayUrl: string,
   embeddedUrl: string | null,
   wallMs: number,
 ): Readonly<Record<string, unknown>> {
-  const metrics = snapshot?.metrics
   return {
     node_id: view.gateway,
-    gateway_url: view.url,
+    gateway_url: gatewayUrl,
     max_init_workers: view.limits.maxInitWorkers,
     max_run_workers: view.limits.maxRunWorkers,
     max_postrun_workers: view.limits.maxPostrunWorkers,
     max_ready_sessions: view.limits.maxReadySessions,
     heartbeat_interval_seconds: HEARTBEAT_INTERVAL_SECONDS,
-    metrics: {
-      init_queue_depth: metrics?.initQueueDepth ?? 0,
-      init_inflight: metrics?.initInflight ?? 0,
-      ready_depth: metrics?.readyDepth ?? 0,
-      run_inflight: metrics?.runInflight ?? 0,
-      postrun_queue_depth: metrics?.postrunQueueDepth ?? 0,
-      postrun_inflight: metrics?.postrunInflight ?? 0,
-    },
+    metrics: stageMetrics(snapshot),
     dispatch_reservations: view.demand,
     sessions: view.sessions,
     healthy: view.healthy && snapshot !== null,
@@ -71,6 +64,55 @@ export function nodeInfo(
     last_heartbeat: snapshot === null ? null : wallMs / 1_000,
     model_port: snapshot?.modelPort ?? null,
     replicas: snapshot?.replicas.map((replica) => replicaInfo(replica, embeddedUrl)) ?? [],
+  }
+}
+
+function stageMetrics(snapshot: GatewaySnapshot | null): Readonly<Record<string, number>> {
+  const metrics = snapshot?.metrics
+  return {
+    init_queue_depth: metrics?.initQueueDepth ?? 0,
+    init_inflight: metrics?.initInflight ?? 0,
+    ready_depth: metrics?.readyDepth ?? 0,
+    run_inflight: metrics?.runInflight ?? 0,
+    postrun_queue_depth: metrics?.postrunQueueDepth ?? 0,
+    postrun_inflight: metrics?.postrunInflight ?? 0,
+  }
+}
+
+/** Polar's health of a gateway; `inference` is what a server said of its own. */
+export function gatewayHealthInfo(snapshot: GatewaySnapshot, gatewayUrl: string, inference: unknown): Readonly<Record<string, unknown>> {
+  const { limits, metrics, sessions } = snapshot
+  const counts = new Map<string, number>()
+  for (const { status } of sessions) counts.set(status, (counts.get(status) ?? 0) + 1)
+  return {
+    status: 'ok',
+    node_id: snapshot.gateway,
+    gateway_url: gatewayUrl,
+    inference,
+    metrics: stageMetrics(snapshot),
+    active_status_counts: Object.fromEntries(counts),
+    active_sessions: sessions.map(({ session, task, status, ageMs, idleMs }) => ({
+      session_id: session,
+      task_id: task,
+      status,
+      age_seconds: ageMs / 1_000,
+      idle_seconds: idleMs / 1_000,
+    })),
+    available_init: Math.max(0, limits.maxInitWorkers - metrics.initInflight),
+    available_run: Math.max(0, limits.maxRunWorkers - metrics.runInflight),
+    available_postrun: Math.max(0, limits.maxPostrunWorkers - metrics.postrunInflight),
+  }
+}
+
+/** Polar knows one server of a gateway: the first is named in its place. */
+export function inferenceInfo({ gateway, paused, inFlight, waiting, replicas }: InferenceStatus, embeddedUrl: string | null) {
+  const [first] = replicas
+  return {
+    paused,
+    inflight: inFlight,
+    base_url: first?.url ?? null,
+    engine: first?.engine ?? null,
+    metadata: { polar_node: { node_id: gateway, waiting, replicas: replicas.map((replica) => replicaInfo(replica, embeddedUrl)) } },
   }
 }
 

@@ -3,9 +3,9 @@ import type { AskGateway, InferenceStatus, PauseReply } from '../actors/gateway/
 import type { GatewayId } from '../contract/ids.ts'
 
 /** `silent`: it did not answer, as a thread that is gone does not. */
-export type PauseRefusal = { readonly gateway: GatewayId; readonly error: 'timed-out' | 'resumed' | 'silent' }
+type PauseRefusal = { readonly gateway: GatewayId; readonly error: 'timed-out' | 'resumed' | 'silent' }
 
-export type PausedOrNot = { readonly ok: true; readonly statuses: readonly InferenceStatus[] } | ({ readonly ok: false } & PauseRefusal)
+type PausedOrNot = { readonly ok: true; readonly statuses: readonly InferenceStatus[] } | ({ readonly ok: false } & PauseRefusal)
 
 export type InferencePauses = {
   /** Every gateway of this node. */

@@ -330,7 +330,7 @@ describe('nodes', () => {
     control.startGateway(3)
     const expected = {
       node_id: 'g0',
-      gateway_url: 'http://127.0.0.1/gateways/g0',
+      gateway_url: 'http://127.0.0.1:0/gateways/g0',
       max_init_workers: 4,
       max_run_workers: 2,
       max_postrun_workers: 4,

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { callbackOutbox } from '../../src/actors/callback/actor.ts'
 import type { CallbackMessage } from '../../src/actors/callback/state.ts'
-import type { GatewayCommand, GatewaySnapshot, SessionSpec } from '../../src/actors/gateway/protocol.ts'
+import type { GatewayCommand, GatewaySnapshot, InferenceStatus, SessionSpec } from '../../src/actors/gateway/protocol.ts'
 import { memoryLedger } from '../../src/actors/ledger/actor.ts'
 import type { LedgerCommand, Recorded } from '../../src/actors/ledger/protocol.ts'
 import { rolloutServer } from '../../src/actors/rollout-server/actor.ts'
@@ -11,12 +11,16 @@ import { gatewayId, type SessionId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import { buildControlApi, type ControlApiOptions } from '../../src/http/control-api.ts'
 import { openEventFeed } from '../../src/http/events.ts'
+import { openFeedWaiters } from '../../src/http/feed-waiters.ts'
 import { openCompletionsReader } from '../../src/http/kept-completions.ts'
 import { openKeptResults } from '../../src/http/kept-results.ts'
 import { deliveryRenderer, openResultReader } from '../../src/http/task-result.ts'
 import { type Address, threadId } from '../../src/kernel/address.ts'
 import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
+import { openPauseGate } from '../../src/proxy/pool/pause-gate.ts'
+import { openInferencePauses } from '../../src/threads/inference-pauses.ts'
+import { openUpstream } from '../../src/threads/upstream.ts'
 import { renderSession, toBytes } from '../../src/trajectory/render.ts'
 import { renderCompletions } from '../../src/trajectory/render-completions.ts'
 import { renderResult, renderTraces } from '../../src/trajectory/render-result.ts'
@@ -35,6 +39,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   const scheduler = openEventLoop()
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler, random: cryptoRandom(), peers: 1 })
   const events = openEventFeed({ scheduler, boot: 'b', capacity: 100, maxReaders: 2, maxUnsentBytes: 1 << 20, beatMs: 15_000 })
+  const feedWaiters = openFeedWaiters(scheduler, 4)
   const ledger: Address<LedgerCommand> = kernel.spawn(memoryLedger({ maxKeptTasks: 100, maxBytes: 1 << 26, maxCallLogs: 10 }))
   const readResult = openResultReader({
     kernel,
@@ -51,6 +56,8 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   const running = new Map<SessionId, ArrayBuffer>()
 
   const delivered: Delivered[] = []
+  /** How it answers callbacks. */
+  const trainer = { status: 200 }
   const reports: string[] = []
   const callback: Address<CallbackMessage> = kernel.spawn(
     callbackOutbox({
@@ -58,7 +65,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       transport: {
         async post(url, headers, body) {
           delivered.push({ url, key: headers['idempotency-key'] ?? '', body: JSON.parse(Buffer.from(body).toString()) })
-          return { status: 200, retryAfter: null }
+          return { status: trainer.status, retryAfter: null }
         },
         close: async () => undefined,
       },
@@ -74,12 +81,16 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       ledger,
       callback,
       emptyResult,
-      publish: events.publish,
+      publish(event) {
+        events.publish(event)
+        feedWaiters.hear(event)
+      },
       report: (detail) => reports.push(detail),
     }),
   )
 
   const held = new Map<SessionId, SessionSpec>()
+  const calls = openPauseGate(scheduler, false, () => {})
   const isCapture = (session: SessionId): boolean => held.get(session)?.kind === 'capture'
   const gateway: Address<GatewayCommand> = kernel.spawn<GatewayCommand>({
     name: 'gateway',
@@ -89,6 +100,15 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
         if (command.type === 'open-session') held.set(command.spec.session, command.spec)
         if (command.type === 'cancel-session') void finish(command.session, 'cancelled')
         if (command.type === 'read-gateway') context.reply(command.ask, snapshot())
+        if (command.type === 'read-inference') context.reply(command.ask, inference())
+        if (command.type === 'resume-inference') {
+          calls.resume()
+          context.reply(command.ask, inference())
+        }
+        if (command.type === 'pause-inference') {
+          const { ask } = command
+          void calls.pause(command.timeoutMs).then((type) => context.reply(ask, { type, status: inference() }))
+        }
         if (command.type === 'read-access') {
           const { session, ask } = command
           context.reply(ask, isCapture(session) ? { key: `key of ${session}`, basePath: `/s/${session}`, modelPort: 8081 } : null)
@@ -104,6 +124,9 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       },
     }),
   })
+  function inference(): InferenceStatus {
+    return { gateway: GATEWAY, paused: calls.isPaused(), inFlight: calls.inFlight(), waiting: 0, replicas: [] }
+  }
   function snapshot(): GatewaySnapshot {
     return {
       gateway: GATEWAY,
@@ -174,6 +197,8 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     token: TOKEN,
     kernel,
     rolloutServer: server,
+    ledger,
+    callback,
     readGateway: async (id) => {
       const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
       return answer.ok && id === GATEWAY ? answer.value : null
@@ -182,6 +207,9 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
       id === GATEWAY ? kernel.ask(gateway, make, deadlineMs) : Promise.resolve({ ok: false, error: 'stopped' }),
     modelUrl: (gateway, port) => `http://${gateway}.example:${port}`,
     replicas: { add: async () => null, remove: async () => [] },
+    inference: openInferencePauses([GATEWAY], (id, make, deadlineMs) => options.askGateway(id, make, deadlineMs)),
+    upstream: openUpstream(scheduler),
+    publicUrl: null,
     readResult,
     results,
     readCompletions: openCompletionsReader({
@@ -193,6 +221,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     checkTask: (request) =>
       request.agent.harness === 'shell' ? [] : [{ path: ['agent', 'harness'], message: `unknown harness ${request.agent.harness}` }],
     events,
+    feedWaiters,
     embeddedUrl: null,
     limits: { bodyBytes: 4_096, admittedSessions: 20 },
     log: null,
@@ -206,8 +235,11 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
     server,
     events,
     held,
+    /** The model calls of the gateway: those that a test says are in flight. */
+    calls,
     running,
     delivered,
+    trainer,
     reports,
     finish,
     startGateway(demand: number) {

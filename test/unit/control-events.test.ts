@@ -1,7 +1,7 @@
 // The event feed: a bounded past, resumable readers, a heartbeat, and no patience for readers who do not read.
 import { describe, expect, it } from 'vitest'
 import type { NodeEvent } from '../../src/actors/rollout-server/protocol.ts'
-import { knownSessionId, taskId } from '../../src/contract/ids.ts'
+import { gatewayId, knownSessionId, taskId } from '../../src/contract/ids.ts'
 import { type EventReader, openEventFeed } from '../../src/http/events.ts'
 import { openWorld } from '../../src/kernel/world.ts'
 import { summary } from '../model/rollout-server-world.ts'
@@ -58,6 +58,7 @@ describe('the event feed', () => {
       type: 'session.state_changed',
       session: knownSessionId('s'),
       task: taskId('a'),
+      gateway: gatewayId('g0'),
       status: 'COMPLETED',
       attempt: 2,
       summary: summary('completed'),
@@ -67,7 +68,7 @@ describe('the event feed', () => {
       ': polar-node\n\n' +
         'id: b1-1\nevent: task.created\ndata: {"task_id":"a","status":"running","at":1.5}\n\n' +
         'id: b1-2\nevent: session.state_changed\n' +
-        'data: {"session_id":"s","task_id":"a","status":"COMPLETED","attempt":2,"outcome":"completed","reward":1,"error":null,"at":2}\n\n',
+        'data: {"session_id":"s","task_id":"a","status":"COMPLETED","node_id":"g0","attempt":2,"outcome":"completed","reward":1,"error":null,"at":2}\n\n',
     )
   })
 

@@ -3,10 +3,12 @@ import type { z } from 'zod'
 import { addedReplicaSchema } from '../replica.ts'
 import { captureEndSchema, captureSchema, sessionDispatchSchema } from '../session.ts'
 import { agentSpecSchema, evaluatorSpecSchema, runtimeSpecSchema, strategySpecSchema, taskRequestSchema } from '../task.ts'
+import { callbackList, callbackRow, redriven, redriveSchema } from './callbacks.ts'
 import { completionRecord, completionSession, sessionCompletions } from './completions.ts'
 import { errorMessage } from './error.ts'
 import { eventsLost, nodeEvent, sessionEvent, taskEvent } from './events.ts'
-import { gatewayHealth, gatewayRoot, inferenceStatus } from './inference.ts'
+import { feedEntry, feedPage } from './feed.ts'
+import { gatewayHealth, gatewayRoot, inferenceStatus, nodeInference, promptLength } from './inference.ts'
 import { gatewayNodeInfo, health, nodeHeartbeat, nodeList, nodeRegistration, nodeStageMetrics } from './nodes.ts'
 import { gatewayReplicas, replicaAdded, replicaInfo, replicaList, replicaRemoved } from './replicas.ts'
 import { sessionResult, taskResult, taskStatus } from './result.ts'
@@ -41,11 +43,13 @@ const TAKEN = {
   NodeRegistration: nodeRegistration,
   NodeHeartbeat: nodeHeartbeat,
   ReplicaRequest: addedReplicaSchema,
+  RedriveRequest: redriveSchema,
 } as const satisfies Messages
 
 /** Written by this node. */
 const GIVEN = {
   Error: errorMessage,
+  SchemaList: schemaList,
   TaskSubmitted: taskSubmitted,
   TaskStatus: taskStatus,
   TaskResult: taskResult,
@@ -78,11 +82,18 @@ const GIVEN = {
   GatewayRoot: gatewayRoot,
   GatewayHealth: gatewayHealth,
   InferenceStatus: inferenceStatus,
+  NodeInference: nodeInference,
+  PromptLength: promptLength,
   Replica: replicaInfo,
   GatewayReplicas: gatewayReplicas,
   ReplicaList: replicaList,
   ReplicaAdded: replicaAdded,
   ReplicaRemoved: replicaRemoved,
+  FeedPage: feedPage,
+  FeedEntry: feedEntry,
+  CallbackList: callbackList,
+  CallbackRow: callbackRow,
+  Redriven: redriven,
   NodeEvent: nodeEvent,
   TaskEvent: taskEvent,
   SessionEvent: sessionEvent,
