@@ -1,6 +1,6 @@
 // The rollout server's step with everything around it played by the test: ledger, gateways, outbox and clock.
 import { expect } from 'vitest'
-import type { CancelReason, SessionSpec } from '../../src/actors/gateway/protocol.ts'
+import type { CancelReason, GatewayLimits, SessionSpec } from '../../src/actors/gateway/protocol.ts'
 import {
   emptyServer,
   type RolloutServerSignal,
@@ -8,10 +8,18 @@ import {
   type ServerLimits,
   type ServerMessage,
 } from '../../src/actors/rollout-server/entries.ts'
-import type { NodeEvent, SubmitReply, TaskView } from '../../src/actors/rollout-server/protocol.ts'
+import { intake } from '../../src/actors/rollout-server/intake.ts'
+import type {
+  GatewayView,
+  NodeEvent,
+  RolloutServerCommand,
+  SessionView,
+  SubmitReply,
+  SubmitSessionReply,
+  TaskView,
+} from '../../src/actors/rollout-server/protocol.ts'
 import { step } from '../../src/actors/rollout-server/state.ts'
-import { canonicalDigest } from '../../src/contract/digest.ts'
-import { type GatewayId, gatewayId, type SessionId, sessionId, taskId } from '../../src/contract/ids.ts'
+import { type GatewayId, gatewayId, type SessionId, taskId } from '../../src/contract/ids.ts'
 import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
 import type { SessionSummary } from '../../src/contract/result.ts'
 import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
@@ -50,6 +58,7 @@ export function summary(outcome: Outcome, overrides: Partial<SessionSummary> = {
   }
 }
 
+type Submission = Omit<Extract<RolloutServerCommand, { readonly type: 'submit-session' }>, 'type' | 'ask'>
 type Pending<T extends ServerEffect['type']> = Extract<ServerEffect, { readonly type: T }>
 
 export class ServerWorld {
@@ -106,12 +115,25 @@ export class ServerWorld {
 
   submit(body: TaskRequest): () => SubmitReply {
     const { ask, answer } = this.ask<SubmitReply>()
-    const sessions = Array.from({ length: body.num_samples }, () => {
-      this.#uuids += 1
-      return sessionId(`00000000-0000-4000-8000-${String(this.#uuids).padStart(12, '0')}`)
-    })
-    this.send({ type: 'admit', request: body, digest: canonicalDigest(body), sessions, ask })
+    this.#take({ type: 'submit', request: body, ask })
     return answer
+  }
+
+  /** One by itself, of an agent on any gateway unless it says otherwise. */
+  submitSession(submission: Partial<Submission> = {}): () => SubmitSessionReply {
+    const { ask, answer } = this.ask<SubmitSessionReply>()
+    const any = { kind: 'agent', gateway: null, session: null, request: request('named'), resultUrl: null } as const
+    this.#take({ type: 'submit-session', ...any, ...submission, ask })
+    return answer
+  }
+
+  /** Submits it and lets the ledger record it. */
+  openSession(submission: Partial<Submission> = {}): SessionView {
+    const answer = this.submitSession(submission)
+    this.answerRecord()
+    const reply = answer()
+    if (reply.type !== 'opened') throw new Error(`not opened: ${reply.type}`)
+    return reply.view
   }
 
   /** Submits and lets the ledger record it. */
@@ -156,13 +178,19 @@ export class ServerWorld {
     }
   }
 
-  startGateway(name: string, demand = 0): GatewayId {
+  startGateway(name: string, demand = 0, limits: Partial<GatewayLimits> = {}): GatewayId {
     const gateway = gatewayId(name)
     this.held.set(gateway, new Map())
     this.credit.set(gateway, 0)
     this.#starts += 1
     const address = { thread: threadId(name), incarnation: this.#starts, actor: 1, share: 64 }
-    this.send({ type: 'gateway-started', gateway, address, url: `http://127.0.0.1/gateways/${name}`, limits: GATEWAY_LIMITS })
+    this.send({
+      type: 'gateway-started',
+      gateway,
+      address,
+      url: `http://127.0.0.1/gateways/${name}`,
+      limits: { ...GATEWAY_LIMITS, ...limits },
+    })
     if (demand > 0) this.demand(gateway, demand)
     return gateway
   }
@@ -203,10 +231,43 @@ export class ServerWorld {
     return answer()
   }
 
+  session(session: SessionId): SessionView | null {
+    const { ask, answer } = this.ask<SessionView | null>()
+    this.send({ type: 'read-session', session, ask })
+    return answer()
+  }
+
+  cancelSession(session: SessionId): SessionView | null {
+    const { ask, answer } = this.ask<SessionView | null>()
+    this.send({ type: 'cancel-session', session, ask })
+    return answer()
+  }
+
+  drain(gateway: GatewayId, type: 'drain-gateway' | 'enrol-gateway' = 'drain-gateway'): GatewayView | null {
+    const { ask, answer } = this.ask<GatewayView | null>()
+    this.send({ type, gateway, ask })
+    return answer()
+  }
+
+  gateways(): readonly GatewayView[] {
+    const { ask, answer } = this.ask<readonly GatewayView[]>()
+    this.send({ type: 'list-gateways', ask })
+    return answer()
+  }
+
   cancel(id: string, registerIfMissing = false): TaskView | null {
     const { ask, answer } = this.ask<TaskView | null>()
     this.send({ type: 'cancel', task: taskId(id), registerIfMissing, ask })
     return answer()
+  }
+
+  #take(message: RolloutServerCommand) {
+    this.send(
+      intake(message, () => {
+        this.#uuids += 1
+        return `00000000-0000-4000-8000-${String(this.#uuids).padStart(12, '0')}`
+      }),
+    )
   }
 
   #run(effect: ServerEffect): RolloutServerSignal | null {
@@ -243,9 +304,11 @@ export class ServerWorld {
         const { gateway, spec } = effect
         const offer = this.offer(gateway, 'open-session')
         if (offer !== 'accepted') return { type: 'dispatch-refused', session: spec.session, attempt: spec.attempt, gateway, offer }
-        const credit = this.credit.get(gateway) ?? 0
-        expect(credit, `${gateway} announced room for ${spec.session}`).toBeGreaterThan(0)
-        this.credit.set(gateway, credit - 1)
+        if (spec.kind === 'agent') {
+          const credit = this.credit.get(gateway) ?? 0
+          expect(credit, `${gateway} announced room for ${spec.session}`).toBeGreaterThan(0)
+          this.credit.set(gateway, credit - 1)
+        }
         this.opened.push({ gateway, spec })
         this.held.get(gateway)?.set(spec.session, spec)
         return null

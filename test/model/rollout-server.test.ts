@@ -6,7 +6,7 @@ import type { Line } from '../../src/actors/rollout-server/entries.ts'
 import { PRIORITY_WORTH_MS } from '../../src/actors/rollout-server/queue.ts'
 import { itemsOf } from '../../src/actors/rollout-server/roster.ts'
 import { values } from '../../src/actors/table.ts'
-import type { GatewayId, SessionId, TaskId } from '../../src/contract/ids.ts'
+import { type GatewayId, gatewayId, type SessionId, type TaskId } from '../../src/contract/ids.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import { request, ServerWorld, summary } from './rollout-server-world.ts'
 
@@ -137,6 +137,32 @@ const commands = [
       world.send({ type: 'session-finished', session: old.spec.session, attempt: old.spec.attempt, summary: summary('completed') })
     }),
   ),
+  fc
+    .record({
+      kind: fc.constantFrom('agent' as const, 'capture' as const),
+      at: fc.option(fc.nat(2)),
+      priority: fc.integer({ min: 0, max: 5 }),
+    })
+    .map(({ kind, at, priority }) =>
+      command(`session(${kind}, ${at})`, (world, model) => {
+        const gateway = at === null ? null : (pick([...world.state.gateways.keys()], at) ?? null)
+        // They name a task that may be there too.
+        const body = request(`t${model.submitted}`, { dispatch_priority: priority })
+        world.submitSession({ kind, gateway, request: body, resultUrl: 'http://127.0.0.1:9/cb' })
+      }),
+    ),
+  fc.nat(20).map((at) =>
+    command(`delete(${at})`, (world) => {
+      const session = pick(sessionsOf(world), at)
+      if (session !== undefined) world.cancelSession(session.session)
+    }),
+  ),
+  fc.record({ at: fc.nat(2), type: fc.constantFrom('drain-gateway' as const, 'enrol-gateway' as const) }).map(({ at, type }) =>
+    command(`${type}(${at})`, (world) => {
+      const gateway = pick([...world.state.gateways.keys()], at)
+      if (gateway !== undefined) world.drain(gateway, type)
+    }),
+  ),
   fc.nat(5).map((at) => command(`cancel(${at})`, (world, model) => void world.cancel(`t${1 + (at % Math.max(1, model.submitted))}`))),
   fc.constantFrom('accepted' as const, 'full' as const, 'stopped' as const).map((offer) =>
     command(`offers(${offer})`, (world) => {
@@ -153,6 +179,10 @@ const commands = [
   fc.integer({ min: 1, max: 3_000 }).map((ms) => command(`advance(${ms})`, (world) => world.advance(ms))),
 ]
 
+function sessionsOf(world: ServerWorld) {
+  return [...values(world.state.tasks)].flatMap((task) => itemsOf(task.sessions))
+}
+
 function heldSessions(world: ServerWorld): readonly { readonly gateway: GatewayId; readonly session: SessionId }[] {
   return [...world.held].flatMap(([gateway, sessions]) => [...sessions.keys()].map((session) => ({ gateway, session })))
 }
@@ -160,7 +190,10 @@ function heldSessions(world: ServerWorld): readonly { readonly gateway: GatewayI
 /** Lets everything work again until nothing is left to do. */
 function quiesce(world: ServerWorld) {
   world.offer = (gateway) => (world.held.has(gateway) ? 'accepted' : 'stopped')
-  world.startGateway('last', 10_000)
+  for (const gateway of [...world.state.gateways.keys(), 'last']) {
+    world.startGateway(gateway, 10_000)
+    world.drain(gatewayId(gateway), 'enrol-gateway')
+  }
   for (let round = 0; round < 100; round += 1) {
     world.settleAll()
     for (const { gateway, session } of heldSessions(world)) world.finish(gateway, session, summary('completed'))
@@ -186,9 +219,9 @@ describe('the rollout server, over random histories', () => {
         if (isStopped) expect(world.opened, 'nothing starts on a node that stops').toHaveLength(opened)
         checkCounters(world)
 
-        const accepted = world.state.order
+        const accepted = [...values(world.state.tasks)]
         const endings = world.events.flatMap((event) => (event.type === 'session.state_changed' && event.summary !== null ? [event] : []))
-        const sessions = accepted.flatMap((task) => world.view(task)?.sessions ?? [])
+        const sessions = sessionsOf(world).flatMap(({ session }) => world.session(session) ?? [])
         expect(endings.map((event) => event.session).sort()).toEqual(sessions.map((session) => session.session).sort())
         for (const session of sessions) {
           // What readers see is what the ledger holds for the attempt that counts.
@@ -196,8 +229,8 @@ describe('the rollout server, over random histories', () => {
           expect(session.attempt).toBe(world.results.get(session.session)?.attempt)
         }
         const ended = world.events.flatMap((event) => (event.type === 'task.completed' ? [event.task] : []))
-        expect([...ended].sort()).toEqual([...accepted].sort())
-        expect(world.delivers.map((deliver) => deliver.task).sort()).toEqual([...accepted].sort())
+        expect(ended.toSorted()).toEqual(accepted.flatMap(({ task, single }) => (single === null ? [task] : [])).toSorted())
+        expect(world.delivers.map((deliver) => deliver.task).toSorted()).toEqual(accepted.map(({ task }) => task).toSorted())
         expect(world.state.pendingSessions).toBe(0)
         expect(world.state.line).toEqual([])
         expect(world.state.settling).toEqual({ inFlight: 0, line: [], next: 0 })

@@ -236,6 +236,32 @@ describe('attempts', () => {
     expect(sessionsOf(world, 't')[0]).toMatchObject({ attempt: 2, summary: { outcome: 'agent_timeout' } })
   })
 
+  it('are remembered with where and why they failed, and no more of an error than its beginning', () => {
+    const { world, gateway, sessions } = running({}, { maxAttempts: 3 })
+    const [session] = sessions
+    expect(world.session(session!)?.earlier).toEqual([])
+    world.finish(gateway, session!, summary('runtime_error', { error: 'x'.repeat(5_000) }))
+    world.loseGateway(gateway)
+    const last = world.startGateway('g1', 1)
+    expect(world.session(session!)).toMatchObject({
+      attempt: 3,
+      earlier: [
+        { attempt: 1, gateway: 'g0', outcome: 'runtime_error', error: 'x'.repeat(1_000) },
+        { attempt: 2, gateway: 'g0', outcome: 'interrupted', error: 'the gateway g0 was lost while it held the session' },
+      ],
+    })
+    world.finish(last, session!, summary('completed'))
+    world.settleAll()
+    expect(world.session(session!)?.earlier.map(({ attempt }) => attempt)).toEqual([1, 2])
+  })
+
+  it('are not remembered of a dispatch that was refused', () => {
+    const { world, sessions } = running({}, { maxAttempts: 2 })
+    const { gateway, spec } = world.opened[0]!
+    world.send({ type: 'dispatch-refused', session: spec.session, attempt: 1, gateway, offer: 'full' })
+    expect(world.session(sessions[0]!)).toMatchObject({ attempt: 1, earlier: [] })
+  })
+
   it('take a second start of a gateway for the loss of the first', () => {
     const { world } = running({}, { maxAttempts: 2 })
     world.startGateway('g0', 1)

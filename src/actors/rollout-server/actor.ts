@@ -1,7 +1,5 @@
 // The shell of the rollout server: draws ids, asks the ledger, tells gateways and the outbox, publishes events.
 
-import { canonicalDigest } from '../../contract/digest.ts'
-import { sessionId } from '../../contract/ids.ts'
 import type { SessionSummary } from '../../contract/result.ts'
 import type { ActorContext, ActorSpec } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
@@ -10,6 +8,7 @@ import type { ResultFacts } from '../builder/protocol.ts'
 import type { CallbackCommand } from '../callback/protocol.ts'
 import type { LedgerCommand, Recorded, SettledResult } from '../ledger/protocol.ts'
 import { emptyServer, type RolloutServerSignal, type ServerEffect, type ServerLimits, type ServerMessage } from './entries.ts'
+import { intake } from './intake.ts'
 import type { NodeEvent, RolloutServerCommand } from './protocol.ts'
 import { step } from './state.ts'
 
@@ -37,7 +36,7 @@ export function rolloutServer(options: RolloutServerOptions): ActorSpec<RolloutS
         receive(message) {
           const now = { nowMs: context.clock.nowMs(), wallMs: context.clock.wallMs() }
           // What a refused `tell` adds is stepped after the effects of the message that caused it.
-          const backlog: ServerMessage[] = [admission(context, message)]
+          const backlog: ServerMessage[] = [intake(message, () => context.random.uuid())]
           for (let next = backlog.shift(); next !== undefined; next = backlog.shift()) {
             const [after, effects] = step(state, next, now)
             state = after
@@ -53,25 +52,6 @@ export function rolloutServer(options: RolloutServerOptions): ActorSpec<RolloutS
 }
 
 type Context = ActorContext<RolloutServerCommand | RolloutServerSignal>
-
-function admission(context: Context, message: RolloutServerCommand | RolloutServerSignal): ServerMessage {
-  switch (message.type) {
-    case 'submit': {
-      const { request, ask } = message
-      const sessions = Array.from({ length: request.num_samples }, () => sessionId(context.random.uuid()))
-      return { type: 'admit', request, digest: canonicalDigest(request), sessions, ask }
-    }
-    case 'submit-session': {
-      const { kind, gateway, resultUrl, ask } = message
-      const single = { kind, gateway }
-      const request = { ...message.request, num_samples: 1, early_stop_min_usable_sessions: null, callback_url: resultUrl }
-      const session = message.session ?? sessionId(context.random.uuid())
-      return { type: 'admit-session', single, request, digest: canonicalDigest([single, request]), session, ask }
-    }
-    default:
-      return message
-  }
-}
 
 /** Answers what a refused `tell` means to the step, or null. */
 function run(context: Context, options: RolloutServerOptions, effect: ServerEffect): RolloutServerSignal | null {

@@ -41,7 +41,7 @@ export type SettlingSession = SessionBase & {
   readonly gateway: GatewayId | null
   readonly facts: ResultFacts
 }
-export type EndedSession = SessionBase & {
+type EndedSession = SessionBase & {
   readonly phase: 'ended'
   readonly gateway: GatewayId | null
   readonly summary: SessionSummary
