@@ -35,7 +35,7 @@ type Left = { readonly built?: ArrayBuffer; readonly completions?: ArrayBuffer }
 
 type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
 
-export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
+export async function openControl(overrides: Partial<ControlApiOptions> = {}, maxAttempts = 1) {
   const scheduler = openEventLoop()
   const kernel = openKernel({ thread: threadId('control'), incarnation: 1, scheduler, random: cryptoRandom(), peers: 1 })
   const events = openEventFeed({ scheduler, boot: 'b', capacity: 100, maxReaders: 2, maxUnsentBytes: 1 << 20, beatMs: 15_000 })
@@ -77,7 +77,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}) {
   )
   const server: Address<RolloutServerCommand> = kernel.spawn(
     rolloutServer({
-      limits: { maxAttempts: 1, maxAdmittedSessions: 20, maxKeptTasks: 100 },
+      limits: { maxAttempts, maxAdmittedSessions: 20, maxKeptTasks: 100 },
       ledger,
       callback,
       emptyResult,
