@@ -122,13 +122,13 @@ describe.each(PLACES)('a capture, at %s', (_, place) => {
   })
 
   it('needs nothing: it gets an id, and its result names that as its task', async () => {
-    for (const body of [undefined, {}, { session_id: null, task_id: null, agent: { harness: 'shell' } }]) {
+    for (const body of [undefined, {}, { task_id: null, agent: { harness: 'shell' } }, { session_id: null }]) {
       const opened = await control.call('POST', `${place}/sessions`, body)
       expect(opened.status).toBe(200)
       expect(opened.body.session_id).toMatch(/^sk-polar-[0-9a-f-]{36}$/)
       expect(opened.body.task_id).toBe(opened.body.session_id)
     }
-    expect(control.held.size).toBe(3)
+    expect(control.held.size).toBe(4)
   })
 
   it('ends when it is finished, and its key with it', async () => {
