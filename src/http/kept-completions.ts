@@ -13,6 +13,8 @@ export type RenderedPart = {
   readonly answered: ArrayBuffer
   readonly failed: ArrayBuffer
   readonly next: number
+  /** Behind it there is nothing in `packed`. */
+  readonly until: number
   readonly total: number
   readonly packed: ArrayBuffer
 }
@@ -79,8 +81,8 @@ export function openCompletionsReader({ kernel, ledger, askGateway, render }: Co
     const until = wish.limit === null ? Number.MAX_SAFE_INTEGER : wish.offset + wish.limit
     let hasEnded = view.summary !== null
     let packed = hasEnded ? await fromLedger(session) : null
-    for (let from = wish.offset; ; ) {
-      if (!hasEnded) {
+    for (let from = wish.offset, held = from; ; ) {
+      if (!hasEnded && from >= held) {
         packed = await fromGateway(session, gateway, from, until - from)
         if (packed === null) {
           const now = await readView()
@@ -94,6 +96,7 @@ export function openCompletionsReader({ kernel, ledger, askGateway, render }: Co
       yield part
       if (part.next <= from || part.next >= Math.min(until, part.total)) return
       from = part.next
+      held = part.until
     }
   }
 

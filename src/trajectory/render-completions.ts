@@ -19,6 +19,8 @@ export type RenderedCompletions = {
   readonly failed: ArrayBuffer
   /** The first sequence number that was not looked at. */
   readonly next: number
+  /** One past the last sequence number that was packed. */
+  readonly until: number
   readonly total: number
 }
 
@@ -37,7 +39,13 @@ export function renderCompletions(packed: ArrayBuffer, { from, until, maxBytes }
     next = sequence + 1
   }
   const isCut = open.sequences.some((sequence) => sequence >= next && sequence < last)
-  return { answered: answered.whole(), failed: failed.whole(), next: isCut ? next : Math.max(next, last), total: open.total }
+  return {
+    answered: answered.whole(),
+    failed: failed.whole(),
+    next: isCut ? next : Math.max(next, last),
+    until: open.until,
+    total: open.total,
+  }
 }
 
 function* writeAnswered(call: CallRecord, response: number, open: OpenCompletions): Generator<Uint8Array> {
