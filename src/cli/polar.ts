@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { doctorCommands } from './commands/doctor.ts'
 import { inferenceCommands } from './commands/inference.ts'
+import { resultCommands } from './commands/results.ts'
 import { servingCommands } from './commands/serving.ts'
 import { taskCommands } from './commands/tasks.ts'
 import { EXIT } from './exit.ts'
@@ -26,6 +27,7 @@ program.exitOverride((error) => {
 })
 servingCommands(program)
 taskCommands(program)
+resultCommands(program)
 inferenceCommands(program)
 doctorCommands(program)
 
