@@ -3,7 +3,7 @@ import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import { namedJsonSchema } from '../contract/wire/json-schema.ts'
 import { MESSAGES } from '../contract/wire/messages.ts'
 import { SCHEMA_VERSION } from '../contract/wire/version.ts'
-import { componentPlace, type Operation } from './operation.ts'
+import { componentPlace, OPTIONAL_BODY, type Operation } from './operation.ts'
 
 const TAGS: { readonly [K in Operation['tag']]: string } = {
   tasks: 'What a trainer asks for: submitted, read, listed and cancelled.',
@@ -38,10 +38,12 @@ export const OPENAPI: FastifyDynamicSwaggerOptions = {
     security: [{ bearer: [] }, { basic: [] }, { header: [] }],
   },
   convertConstToEnum: false,
+  // There are none but those that a route file declares.
+  exposeHeadRoutes: true,
   transformObject(document) {
     if (!('openapiObject' in document)) throw new Error('the plugin was not asked for OpenAPI')
     const { openapiObject } = document
-    const paths = Object.entries(openapiObject.paths ?? {}).map(([path, item]) => [path, withIds(path, item ?? {})])
+    const paths = Object.entries(openapiObject.paths ?? {}).map(([path, item]) => [path, finished(path, item ?? {})])
     return { ...openapiObject, components: { ...openapiObject.components, schemas: components() }, paths: Object.fromEntries(paths) }
   },
 }
@@ -50,14 +52,20 @@ function components() {
   return Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, namedJsonSchema(name, schema, componentPlace)]))
 }
 
-function withIds(path: string, item: object): object {
-  return Object.fromEntries(Object.entries(item).map(([method, about]) => [method, { operationId: operationId(method, path), ...about }]))
+function finished(path: string, item: object): object {
+  return Object.fromEntries(
+    Object.entries(item).map(([method, { [OPTIONAL_BODY]: isOptional, requestBody, ...about }]) => {
+      // The plugin takes every body for a required one.
+      const body = requestBody === undefined ? {} : { requestBody: { ...requestBody, required: isOptional !== true } }
+      return [method, { operationId: operationId(method, path), ...about, ...body }]
+    }),
+  )
 }
 
-/** `GET /tasks/{id}/sessions` is `getTasksByIdSessions`. */
+/** `GET /tasks/{id}/sessions` is `getTasksByIdSessions`; a path that ends in a slash is another one. */
 function operationId(method: string, path: string): string {
   const words = path.split('/').flatMap((part) => (part.startsWith('{') ? ['by', part] : [part]))
-  return [method, ...words.map(capitalized)].join('')
+  return [method, ...words.map(capitalized), path.endsWith('/') ? 'Root' : ''].join('')
 }
 
 function capitalized(text: string): string {

@@ -17,6 +17,8 @@ export type Operation = {
   /** Of the request, names in lower case. */
   readonly headers?: z.ZodType
   readonly body?: z.ZodType
+  /** A request without a body counts as one with `{}`. */
+  readonly isBodyOptional?: boolean
   /** The answer when all goes well, as JSON; null: never as JSON, see `media`. */
   readonly answer: z.ZodType | null
   /** The answer's further forms by content type: the schema of what is in it (of `text/event-stream`: of an event's data), or null. */
@@ -31,9 +33,12 @@ export type Operation = {
   readonly isOpen?: boolean
 }
 
+/** Fastify's schemas have no word for it; it does not reach the document. */
+export const OPTIONAL_BODY = 'x-optional-body'
+
 /** Given to Fastify with the route. */
 export function operation(about: Operation): { readonly schema: FastifySchema } {
-  const { tag, summary, description, params, query, headers, body, errors = [], isOpen = false } = about
+  const { tag, summary, description, params, query, headers, body, isBodyOptional = false, errors = [], isOpen = false } = about
   const codes: readonly ErrorCode[] = [...(isOpen ? [] : (['token-missing'] as const)), ...errors, 'unavailable']
   return {
     schema: {
@@ -44,6 +49,7 @@ export function operation(about: Operation): { readonly schema: FastifySchema } 
       ...(query === undefined ? {} : { querystring: componentSchema(query) }),
       ...(headers === undefined ? {} : { headers: componentSchema(headers) }),
       ...(body === undefined ? {} : { body: componentSchema(body) }),
+      ...(isBodyOptional ? { [OPTIONAL_BODY]: true } : {}),
       ...(isOpen ? { security: [] } : {}),
       response: { ...goodAnswers(about), ...errorAnswers(codes), default: ANY_ERROR },
     },

@@ -11,7 +11,7 @@ import { feedEntry, feedPage } from './feed.ts'
 import { gatewayHealth, gatewayRoot, inferenceStatus, nodeInference, promptLength } from './inference.ts'
 import { gatewayNodeInfo, health, nodeHeartbeat, nodeList, nodeRegistration, nodeStageMetrics } from './nodes.ts'
 import { gatewayReplicas, replicaAdded, replicaInfo, replicaList, replicaRemoved } from './replicas.ts'
-import { sessionResult, taskResult, taskStatus } from './result.ts'
+import { sessionResult, taskResult, taskStatus, tracesPage } from './result.ts'
 import { schemaList } from './service.ts'
 import {
   captureEnded,
@@ -54,6 +54,7 @@ const GIVEN = {
   TaskStatus: taskStatus,
   TaskResult: taskResult,
   SessionResult: sessionResult,
+  TracesPage: tracesPage,
   SessionTiming: sessionTiming,
   Trajectory: trajectory,
   TrajectoryMetadata: trajectoryMetadata,

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { RESULTS_TOLD } from '../result-form.ts'
 import { sessionTiming } from './timing.ts'
+import { trace } from './trace.ts'
 import { trajectory } from './trajectory.ts'
 import { count, milliseconds, outcome, reward, taskState, terminalStatus } from './words.ts'
 
@@ -55,3 +56,15 @@ export const taskResult = z.object(results).meta({ id: 'TaskResult', description
 export const taskStatus = z
   .object({ ...results, total_sessions: count, completed_sessions: count.describe('with a terminal result, whatever it is') })
   .meta({ id: 'TaskStatus', description: 'A task with the results that it has so far.' })
+
+export const tracesPage = z
+  .object({
+    session_id: z.string(),
+    task_id: z.string(),
+    attempt: count,
+    total: count.describe('traces of the result'),
+    offset: count,
+    next_offset: count.nullable().describe('of the next page; null behind the last trace'),
+    traces: z.array(trace),
+  })
+  .meta({ id: 'TracesPage', description: 'Some traces of a result; a page may hold fewer than its limit.' })

@@ -4,9 +4,7 @@ import { z } from 'zod'
 import type { SessionView } from '../../actors/rollout-server/protocol.ts'
 import { knownSessionId } from '../../contract/ids.ts'
 import { type ResultForm, resultTag } from '../../contract/result-form.ts'
-import { sessionResult } from '../../contract/wire/result.ts'
-import { trace } from '../../contract/wire/trace.ts'
-import { count } from '../../contract/wire/words.ts'
+import { sessionResult, tracesPage } from '../../contract/wire/result.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { hasAlready, wantedPart } from '../conditional.ts'
 import type { RouteContext } from '../control-api.ts'
@@ -25,17 +23,6 @@ const pageQuery = z.object({
   offset: z.coerce.number().int().nonnegative().default(0),
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
 })
-const page = z
-  .object({
-    session_id: z.string(),
-    task_id: z.string(),
-    attempt: count,
-    total: count.describe('traces of the result'),
-    offset: count,
-    next_offset: count.nullable().describe('of the next page; null behind the last trace'),
-    traces: z.array(trace),
-  })
-  .meta({ id: 'TracesPage', description: 'Some traces of a result; a page may hold fewer than its limit.' })
 
 const MEDIA = { [CONTENT_TYPES.msgpack]: null }
 const FORMS =
@@ -64,7 +51,7 @@ export function resultRoutes(app: FastifyInstance, context: RouteContext): void 
     summary: 'Some traces of the result of a session',
     description: `JSON, or MessagePack where Accept prefers it. ${FORMS}`,
     query: pageQuery,
-    answer: page,
+    answer: tracesPage,
     media: MEDIA,
     errors: ['session-unknown', 'not-acceptable', 'session-running', 'results-dropped', 'invalid'],
   })
