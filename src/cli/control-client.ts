@@ -25,6 +25,7 @@ export function exitOf({ status, body }: Reply): ExitCode {
       return EXIT.usage
     case 404:
     case 409:
+    case 504:
       // Something else than a node may stand there.
       return typeof body === 'object' && body !== null && 'detail' in body ? EXIT.failed : EXIT.unreachable
     default:

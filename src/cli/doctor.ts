@@ -19,6 +19,7 @@ import { type Decode, readWindow, type WindowText } from '../doctor/window-text.
 import { installedAgent } from '../harness/agent-folder.ts'
 import { loadHarnesses } from '../harness/registry.ts'
 import { AGENT_FOLDERS } from '../main.ts'
+import { configFile } from './config-file.ts'
 import { openControlClient } from './control-client.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
@@ -66,7 +67,7 @@ async function readPlan(options: DriftOptions): Promise<Step<Plan>> {
   const usage = (problem: string) => ({ ok: false, code: EXIT.usage, problem }) as const
   const url = engineUrlSchema.optional().safeParse(options.engineUrl)
   if (!url.success) return usage(`--engine-url: ${url.error.issues.map(({ message }) => message).join('; ')}`)
-  const loaded = await loadConfig(options.config ?? null, {
+  const loaded = await loadConfig(configFile(options), {
     ...(options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl }),
     ...(options.engine === undefined ? {} : { engine: options.engine }),
   })

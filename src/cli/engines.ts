@@ -1,13 +1,11 @@
 // `polar engines`: the inference servers of a node's gateways, listed, added and removed while it runs.
-import { type ControlClient, exitOf, type Reply } from './control-client.ts'
-import { EXIT, type ExitCode, endWith } from './exit.ts'
+import { type AskOptions, askNode } from './asking.ts'
+import type { ExitCode } from './exit.ts'
 import { describeReplica } from './replica-line.ts'
-import { openTarget, type TargetOptions } from './target.ts'
 
-export type EnginesOptions = TargetOptions & {
+export type EnginesOptions = AskOptions & {
   /** One gateway; all of them without it. */
   readonly gateway?: string
-  readonly json?: boolean
 }
 
 export type AddOptions = EnginesOptions & {
@@ -23,7 +21,7 @@ type Listed = { readonly gateway_id: string; readonly healthy: boolean; readonly
 type Changed = { readonly id: string; readonly gateways: readonly string[] }
 
 export function listEngines(options: EnginesOptions): Promise<ExitCode> {
-  return ask(
+  return askNode(
     options,
     (client) => client.get(pathOf(options)),
     (body: { readonly gateways: readonly Listed[] } | Listed) => describe(body),
@@ -41,7 +39,7 @@ export function addEngine(url: string, options: AddOptions): Promise<ExitCode> {
     ...(dataParallelRanks === undefined ? {} : { data_parallel_ranks: dataParallelRanks }),
     ...(router === true ? { router } : {}),
   }
-  return ask(
+  return askNode(
     options,
     (client) => client.post(pathOf(options), entry),
     ({ id: given, gateways }: Changed) => `replica ${given} added to ${gateways.join(', ')}; it serves when its probe is answered\n`,
@@ -49,25 +47,11 @@ export function addEngine(url: string, options: AddOptions): Promise<ExitCode> {
 }
 
 export function removeEngine(id: string, options: EnginesOptions): Promise<ExitCode> {
-  return ask(
+  return askNode(
     options,
     (client) => client.delete(`${pathOf(options)}/${encodeURIComponent(id)}`),
     ({ gateways }: Changed) => `replica ${id} removed from ${gateways.join(', ')}; its calls in flight end by themselves\n`,
   )
-}
-
-/** What a node answers in the 200s has the shape of its route. */
-async function ask<T>(
-  options: EnginesOptions,
-  send: (client: ControlClient) => Promise<Reply>,
-  say: (body: T) => string,
-): Promise<ExitCode> {
-  const target = await openTarget(options)
-  if (!target.ok) return endWith(EXIT.usage, target.problem)
-  const reply = await send(target.client)
-  if (reply.status < 200 || reply.status > 299) return endWith(exitOf(reply), reply.detail)
-  process.stdout.write(options.json === true ? `${JSON.stringify(reply.body)}\n` : say(reply.body as T))
-  return EXIT.ok
 }
 
 function pathOf({ gateway }: EnginesOptions): string {

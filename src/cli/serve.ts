@@ -4,6 +4,7 @@ import { type Config, loadConfig } from '../config.ts'
 import type { EngineKind } from '../contract/call.ts'
 import { engineUrlSchema } from '../contract/replica.ts'
 import { type RunningNode, startNode } from '../main.ts'
+import { configFile, ignoredVariables } from './config-file.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeProblems, engineFlagProblem } from './problems.ts'
 
@@ -13,7 +14,7 @@ export type ServeOptions = { readonly config?: string; readonly engineUrl?: stri
 export async function runServe(options: ServeOptions): Promise<ExitCode> {
   const given = engineUrlSchema.optional().safeParse(options.engineUrl)
   if (!given.success) return endWith(EXIT.usage, `--engine-url: ${given.error.issues.map(({ message }) => message).join('; ')}`)
-  const loaded = await loadConfig(options.config ?? null, {
+  const loaded = await loadConfig(configFile(options), {
     ...(options.engineUrl === undefined ? {} : { engineUrl: options.engineUrl }),
     ...(options.engine === undefined ? {} : { engine: options.engine }),
   })
@@ -34,7 +35,7 @@ export async function runServe(options: ServeOptions): Promise<ExitCode> {
     const { model, parameters, url } = embedded
     say({ event: 'embedded-engine', model, parameters, url, asked_for: config.embedded?.isAskedFor }, describeEmbedded(config, embedded))
   }
-  for (const note of [...config.notes, ...running.notes]) say({ event: 'note', note }, `note: ${note}`)
+  for (const note of [...config.notes, ...ignoredVariables(process.env), ...running.notes]) say({ event: 'note', note }, `note: ${note}`)
   say({ event: 'control', url: running.controlUrl }, `control API   ${running.controlUrl}`)
   for (const node of config.nodes) {
     const port = running.node.modelPorts.get(node.id)

@@ -4,6 +4,7 @@ import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeReplica } from './replica-line.ts'
 import { openTarget, type TargetOptions } from './target.ts'
+import { describeTask } from './task-line.ts'
 
 export type StatusOptions = TargetOptions & { readonly json?: boolean }
 
@@ -50,17 +51,10 @@ function describeNode(body: unknown, listed: readonly Row[]): string {
     if (node.healthy === true && replicas.length === 0) lines.push('  no replicas: sessions wait until one is added')
   }
   const earlier = Object.keys(member(body, 'tasks') ?? {}).length - listed.length
-  lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map(describeTask))
+  lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map((row) => `  ${describeTask(row)}`))
   if (earlier > 0) lines.push(`  … and ${earlier} earlier`)
   lines.push(`waiting for dispatch: ${member(member(body, 'pipeline'), 'pending_sessions') ?? 0} sessions`)
   return `${lines.join('\n')}\n`
-}
-
-function describeTask(row: Row): string {
-  const reward = typeof row.mean_reward === 'number' ? `  mean reward ${Math.round(row.mean_reward * 1_000) / 1_000}` : ''
-  const delivery = describeDelivery(row.delivery)
-  const callback = delivery === null ? '' : `  callback ${delivery}`
-  return `  ${row.task_id}  ${row.status}  ${row.completed_sessions}/${row.num_samples} sessions ended${reward}${callback}`
 }
 
 function describeSessions(body: unknown): string {

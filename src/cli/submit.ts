@@ -172,11 +172,25 @@ async function report(client: ControlClient, id: string, status: string, options
     delivery = textOf(await read(), 'delivery')
   }
   const callback = describeDelivery(delivery)
-  const solved = sessions.filter((session) => session.reward === 1).length
+  const solved = sessions.filter((session) => session.reward === 1)
+  const completed = sessions.filter((session) => session.status === 'COMPLETED').length
   say(
     options,
-    { event: 'task', task_id: id, status, sessions: sessions.length, solved, delivery },
-    `task ${id} ${status}: ${sessions.length} sessions, ${solved} with reward 1${callback === null ? '' : `; callback ${callback}`}`,
+    {
+      event: 'task',
+      task_id: id,
+      status,
+      sessions: sessions.length,
+      completed,
+      solved: solved.length,
+      solved_sessions: solved.map(({ session_id: name }) => name),
+      delivery,
+    },
+    [
+      `task ${id} ${status}: ${sessions.length} sessions, ${solved.length} with reward 1${callback === null ? '' : `; callback ${callback}`}`,
+      `completed sessions: ${completed}/${sessions.length}`,
+      `sessions with reward 1.0: ${solved.length === 0 ? 'none' : solved.map(({ session_id: name }) => name).join(', ')}`,
+    ].join('\n'),
   )
   return status === 'completed' ? EXIT.ok : EXIT.failed
 }

@@ -1,7 +1,8 @@
 // The commands about inference: the servers of a running node, and engines of our own.
 import { type Command, Option } from 'commander'
 import type { AddOptions, EnginesOptions } from '../engines.ts'
-import { ENGINES, wholeNumber, withTarget } from '../options.ts'
+import { ENGINES, seconds, wholeNumber, withTarget } from '../options.ts'
+import type { PauseOptions } from '../pauses.ts'
 
 export function inferenceCommands(program: Command): void {
   const engines = program.command('engines').description('inference servers of a running node: list, add, remove')
@@ -32,6 +33,18 @@ export function inferenceCommands(program: Command): void {
   ).action(async (id: string, options: EnginesOptions) => {
     const { removeEngine } = await import('../engines.ts')
     process.exitCode = await removeEngine(id, options)
+  })
+
+  ofGateway(program.command('pause').description('hold every model call while weights are updated; agents wait and notice nothing'))
+    .option('--timeout <seconds>', 'how long calls in flight may take to end (default 300); else nothing is held', seconds)
+    .action(async (options: PauseOptions) => {
+      const { pauseInference } = await import('../pauses.ts')
+      process.exitCode = await pauseInference(options)
+    })
+
+  ofGateway(program.command('resume').description('let the model calls go on')).action(async (options: PauseOptions) => {
+    const { resumeInference } = await import('../pauses.ts')
+    process.exitCode = await resumeInference(options)
   })
 
   program

@@ -1,9 +1,11 @@
 // The commands about tasks and their sessions on a running node.
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import type { CaptureOptions } from '../capture.ts'
 import type { EvalOptions } from '../eval.ts'
 import { finiteNumber, naturalNumber, seconds, wholeNumber, wholeNumbers, withTarget } from '../options.ts'
 import type { StatusOptions } from '../status.ts'
 import type { SubmitOptions } from '../submit.ts'
+import type { CancelOptions, SessionsOptions, TasksOptions } from '../tasks.ts'
 
 export function taskCommands(program: Command): void {
   withTarget(
@@ -29,6 +31,46 @@ export function taskCommands(program: Command): void {
     const { runStatus } = await import('../status.ts')
     process.exitCode = await runStatus(task, options)
   })
+
+  withTarget(program.command('tasks').description('tasks of a node, the latest first'))
+    .addOption(new Option('--status <status>', 'only these').choices(['running', 'cancelling', 'cancelled', 'completed', 'failed']))
+    .option('--harness <name>', 'only those of this agent CLI')
+    .option('--since <seconds>', 'only those that changed since then, in seconds since 1970', finiteNumber)
+    .option('--limit <n>', 'at most so many', wholeNumber, 200)
+    .action(async (options: TasksOptions) => {
+      const { listTasks } = await import('../tasks.ts')
+      process.exitCode = await listTasks(options)
+    })
+
+  withTarget(program.command('sessions').description('sessions of a node, or of one task, the latest first').argument('[task]', 'task id'))
+    .option('--status <status>', 'only these: REGISTERED … COMPLETED, ERROR, TIMEOUT, or active')
+    .option('-g, --gateway <id>', 'of this gateway only')
+    .option('--limit <n>', 'at most so many', wholeNumber, 200)
+    .action(async (task: string | undefined, options: SessionsOptions) => {
+      const { listSessions } = await import('../tasks.ts')
+      process.exitCode = await listSessions(task, options)
+    })
+
+  withTarget(
+    program.command('cancel').description('end a task: its sessions are stopped, what they captured is kept').argument('<task>', 'task id'),
+  )
+    .option('--register-if-missing', 'also refuse a task of this id that is submitted within five minutes')
+    .action(async (task: string, options: CancelOptions) => {
+      const { cancelTask } = await import('../tasks.ts')
+      process.exitCode = await cancelTask(task, options)
+    })
+
+  withTarget(program.command('capture').description('capture the model calls of an agent that this node does not start'))
+    .option('--run <command>', 'run this with the model’s address and key, then end the capture and say what it holds')
+    .option('--finish <session>', 'end an open capture and say what it holds')
+    .option('--reward <number>', 'its grade, when it ends', finiteNumber)
+    .option('--task <id>', 'the task that its result names (default: the session’s own id)')
+    .option('--evaluation', 'to be judged and not trained: an engine without token ids will do')
+    .option('-g, --gateway <id>', 'at this gateway (default: the least loaded)')
+    .action(async (options: CaptureOptions) => {
+      const { runCapture } = await import('../capture.ts')
+      process.exitCode = await runCapture(options)
+    })
 
   withTarget(
     program
