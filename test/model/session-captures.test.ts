@@ -54,20 +54,20 @@ describe('a capture', () => {
     expect([session.state.phase, session.count('report')]).toEqual(['closed', 1])
   })
 
-  it.each<[string, readonly SessionMessage[], Outcome]>([
-    ['finished after a call', [opened, answered, finished()], 'completed'],
-    ['finished without one', [finished()], 'harness_error'],
-    ['finished when its last call was too long', [opened, overflowed, finished()], 'context_exhausted'],
-    ['out of time', [opened, passed('agent')], 'agent_timeout'],
-    ['out of time without a call', [passed('agent')], 'harness_error'],
-    ['idle', [opened, answered, passed('idle')], 'agent_timeout'],
-    ['idle from the start', [passed('idle')], 'harness_error'],
-    ['deleted', [opened, answered, cancelled], 'cancelled'],
-    ['refused a door', [{ type: 'door-refused', error: 'the boundary is closed' }], 'init_error'],
-    ['finished, then deleted', [opened, answered, finished(), cancelled], 'cancelled'],
-    ['out of time, then finished', [opened, passed('agent'), finished()], 'agent_timeout'],
-    ['finished, then out of time', [opened, answered, finished(), passed('agent'), passed('idle')], 'completed'],
-  ])('that is %s ends as %s', (_, messages, outcome) => {
+  it.each<[string, Outcome, readonly SessionMessage[]]>([
+    ['finished after a call', 'completed', [opened, answered, finished()]],
+    ['finished without one', 'harness_error', [finished()]],
+    ['finished when its last call was too long', 'context_exhausted', [opened, overflowed, finished()]],
+    ['out of time', 'agent_timeout', [opened, passed('agent')]],
+    ['out of time without a call', 'harness_error', [passed('agent')]],
+    ['idle', 'agent_timeout', [opened, answered, passed('idle')]],
+    ['idle from the start', 'harness_error', [passed('idle')]],
+    ['deleted', 'cancelled', [opened, answered, cancelled]],
+    ['refused a door', 'init_error', [{ type: 'door-refused', error: 'the boundary is closed' }]],
+    ['finished, then deleted', 'cancelled', [opened, answered, finished(), cancelled]],
+    ['out of time, then finished', 'agent_timeout', [opened, passed('agent'), finished()]],
+    ['finished, then out of time', 'completed', [opened, answered, finished(), passed('agent'), passed('idle')]],
+  ])('that is %s ends as %s', (_, outcome, messages) => {
     const session = capture()
     for (const message of messages) session.send(message)
     session.settle()

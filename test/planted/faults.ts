@@ -1,6 +1,7 @@
 // The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
+import { CAPTURE_FAULTS } from './faults/captures.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
 import { EMBEDDED_FAULTS } from './faults/embedded.ts'
 import { EMBEDDED_LLAMA_FAULTS } from './faults/embedded-llama.ts'
@@ -41,6 +42,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
+  ...CAPTURE_FAULTS,
   ...ROLLOUT_FAULTS,
   ...SURFACE_FAULTS,
   ...TINY_POLICY_FAULTS,

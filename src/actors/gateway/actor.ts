@@ -157,8 +157,6 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
       evaluation: null,
       evaluator: spec.request.evaluator?.strategy ?? null,
       calls: 0,
-      // Its door is gone, and with it the key that its agent has.
-      isFinal: spec.kind === 'capture',
     }
     sessions.delete(spec.session)
     settleCrash(spec, emptyResult(facts))

@@ -354,7 +354,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
 }
 
 function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
-  const { outcome, error } = effect
+  const { outcome, error, isFinal } = effect
   const exit = effect.ended?.exit ?? null
   // Polar's readers train a session that timed out only where it was the agent's own budget that ran out.
   const { status, trained } = OUTCOMES[outcome]
@@ -367,8 +367,7 @@ function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffe
     node,
     outcome,
     error,
-    // Whoever was given the door of this attempt has no other.
-    isFinal: effect.isFinal || spec.kind === 'capture',
+    isFinal,
     timing: effect.timing,
     // As for sessions that were stopped before they were dispatched, so that a trainer reads one kind of mark.
     taskMetadata: isStoppedEarly ? { ...spec.request.metadata, early_stop_cancelled: true, fully_masked: true } : spec.request.metadata,
