@@ -43,7 +43,7 @@ it('is the code that the docs show', () => {
   const docs = readFileSync(join(ROOT, 'docs/results.md'), 'utf8')
   expect(docs).toContain(EXAMPLE)
   const linesOf = (text: string): readonly string[] => text.split('\n').map((line) => line.trim())
-  const [, shown = ''] = /```python\n([^]*?)\n```/.exec(docs) ?? []
+  const [, shown = ''] = /```python\n([\s\S]*?)\n```/.exec(docs) ?? []
   expect(linesOf(readFileSync(join(ROOT, EXAMPLE), 'utf8'))).toEqual(expect.arrayContaining([...linesOf(shown)]))
   expect(linesOf(shown).length).toBeGreaterThan(5)
 })
