@@ -93,6 +93,20 @@ describe('the event feed', () => {
     expect(reader.seen).toEqual([...missed, 'e'])
   })
 
+  it.each([
+    ['b1-0', ['lost', 'c']],
+    ['b1-2', ['c']],
+    [null, []],
+  ])('to who wants some of it, sends those after %j, and those that are new', (lastId, missed) => {
+    const { feed } = openFeed()
+    for (const id of ['a', 'b', 'c', 'd']) feed.publish(event(id))
+    const reader = new Reader()
+    feed.follow(reader, lastId, (each) => each.type === 'task.created' && 'ce'.includes(each.task))
+    feed.publish(event('d'))
+    feed.publish(event('e'))
+    expect(reader.seen).toEqual([...missed, 'e'])
+  })
+
   it('beats every 15 s while somebody listens, and keeps no timer when nobody does', async () => {
     const { world, feed } = openFeed()
     const reader = new Reader()
