@@ -1,5 +1,7 @@
 // A control plane without sockets: the real rollout server, ledger and API, with gateways that the test plays.
+import '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
+import { expect } from 'vitest'
 import { callbackOutbox } from '../../src/actors/callback/actor.ts'
 import type { CallbackMessage } from '../../src/actors/callback/state.ts'
 import type { GatewayCommand, GatewaySnapshot, InferenceStatus, SessionSpec } from '../../src/actors/gateway/protocol.ts'
@@ -25,6 +27,7 @@ import { renderSession, toBytes } from '../../src/trajectory/render.ts'
 import { renderCompletions } from '../../src/trajectory/render-completions.ts'
 import { renderResult, renderTraces } from '../../src/trajectory/render-result.ts'
 import { emptyResult, finishResult } from '../../src/trajectory/result.ts'
+import { type AnswerCheck, openAnswerCheck } from '../lib/openapi-answers.ts'
 
 export const TOKEN = 'a-token-of-the-test'
 export const GATEWAY = gatewayId('g0')
@@ -32,6 +35,9 @@ const LIMITS = { maxReadySessions: 8, maxInitWorkers: 4, maxRunWorkers: 2, maxPo
 
 /** What an attempt leaves beside its facts: a packed trajectory, and its packed calls. */
 type Left = { readonly built?: ArrayBuffer; readonly completions?: ArrayBuffer }
+
+/** Of any of these worlds: they have the same routes. */
+let documented: AnswerCheck | null = null
 
 type Delivered = { readonly url: string; readonly key: string; readonly body: unknown }
 
@@ -259,7 +265,12 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}, ma
         headers: { authorization: `Bearer ${TOKEN}`, ...headers },
         ...(body === undefined ? {} : { payload: body as object }),
       })
-      return { status: reply.statusCode, headers: reply.headers, body: reply.body === '' ? null : JSON.parse(reply.body) }
+      const answered = reply.body === '' ? null : JSON.parse(reply.body)
+      // Whatever a test is about, what it is answered must be what the document says.
+      const answer = { status: reply.statusCode, contentType: String(reply.headers['content-type']), body: answered }
+      documented ??= openAnswerCheck({ ...app.swagger() })
+      expect(documented.problemOf(method, url, answer)).toBeNull()
+      return { status: reply.statusCode, headers: reply.headers, body: answered }
     },
     async close() {
       events.close()

@@ -10,5 +10,6 @@ const fieldProblem = z.object({
 export const errorMessage = z
   .object({
     detail: z.union([z.string(), z.array(fieldProblem)]).describe('a sentence; of a malformed request, every problem that it has'),
+    error: z.string().optional().describe("the sentence again, where Polar's clients look for it under this name"),
   })
   .meta({ id: 'Error', description: 'Why a request was not served. The header `x-polar-error` holds the stable code.' })

@@ -50,6 +50,9 @@ export const trajectoryMetadata = z
   .object({
     builder: z.string(),
     builder_config: jsonObject,
+    splice: z
+      .union([z.string(), z.boolean()])
+      .describe('how prefix_merging bridges a history that was tokenized otherwise than it was sampled'),
     session_id: z.string(),
     task_id: z.string(),
     attempt: count,
