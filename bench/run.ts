@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { run } from 'mitata'
 import { type BenchRow, renderTable } from './lib/table.ts'
 import { registerKernelBenches } from './micro/kernel.ts'
+import { registerRolloutServerBenches } from './micro/rollout-server.ts'
 import { registerTokenBenches } from './micro/tokens.ts'
 import { registerTrajectoryBenches } from './micro/trajectory.ts'
 
@@ -12,6 +13,7 @@ const SUITES: Readonly<Record<string, () => void>> = {
     registerKernelBenches()
     registerTokenBenches()
     registerTrajectoryBenches()
+    registerRolloutServerBenches()
   },
 }
 

@@ -1,12 +1,12 @@
 // Which pending session goes to which gateway, and what comes back from one while it holds a session.
 import type { SessionId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
+import { itemAt } from '../roster.ts'
 import { lookUp } from '../table.ts'
 import { maxAttemptsOf } from './endings.ts'
 import type { ActiveTask, DispatchedSession, GatewayEntry, QueuedTask, RolloutServerSignal, ServerState } from './entries.ts'
 import { suspectGateway } from './gateways.ts'
 import { comesBefore } from './queue.ts'
-import { itemAt } from './roster.ts'
 import { endWithoutReport } from './settling.ts'
 import {
   findDispatched,

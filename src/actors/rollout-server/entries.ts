@@ -8,9 +8,9 @@ import type { Answer, Ask } from '../../kernel/ask.ts'
 import type { ResultFacts } from '../builder/protocol.ts'
 import type { CancelReason, GatewayCommand, GatewayLimits, SessionKind, SessionSpec } from '../gateway/protocol.ts'
 import type { Recorded, SettledResult } from '../ledger/protocol.ts'
+import type { Roster } from '../roster.ts'
 import { emptyTable, type Table } from '../table.ts'
 import type { EarlierAttempt, EarlyStopAccount, NodeEvent, RolloutServerCommand, SubmitReply, SubmitSessionReply } from './protocol.ts'
-import type { Roster } from './roster.ts'
 
 export type ServerLimits = {
   /** Attempts per session, the first included. */

@@ -1,10 +1,10 @@
 // What is known of each gateway: its start, its loss, the room it announces, and whether it is to get sessions at all.
 import type { GatewayId } from '../../contract/ids.ts'
+import { itemsOf } from '../roster.ts'
 import { lookUp } from '../table.ts'
 import { attemptAgain, mayAttemptAgain } from './endings.ts'
 import type { GatewayEntry, RolloutServerSignal } from './entries.ts'
 import type { RolloutServerCommand } from './protocol.ts'
-import { itemsOf } from './roster.ts'
 import { lostWith, settleLater, settlingEntry } from './settling.ts'
 import { withdraw } from './stops.ts'
 import { findDispatched, putGateway, putTask, reply, type Turn, withSession } from './turn.ts'

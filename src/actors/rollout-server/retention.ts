@@ -1,8 +1,8 @@
 // How long tasks that have ended are kept for reading, and who waits until nothing is owed any more.
 import type { Ask } from '../../kernel/ask.ts'
+import { itemsOf } from '../roster.ts'
 import { insert, lookUp, remove } from '../table.ts'
 import type { ServerState, TaskEntry } from './entries.ts'
-import { itemsOf } from './roster.ts'
 import { reply, type Turn } from './turn.ts'
 
 /** Makes a task and its sessions known. */

@@ -3,11 +3,11 @@ import { type GatewayId, type SessionId, type TaskId, taskId } from '../../contr
 import type { SessionSummary } from '../../contract/result.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
+import { itemAt, withItem } from '../roster.ts'
 import { insert, lookUp } from '../table.ts'
 import type { ActiveTask, DispatchedSession, GatewayEntry, ServerEffect, ServerState, SessionEntry, TaskEntry } from './entries.ts'
 import type { NodeEvent } from './protocol.ts'
 import { dequeue, enqueue } from './queue.ts'
-import { itemAt, withItem } from './roster.ts'
 import { taskStatus } from './task-status.ts'
 
 export type Now = { readonly nowMs: number; readonly wallMs: number }

@@ -2,10 +2,10 @@
 import type { GatewayId, SessionId, TaskId } from '../../contract/ids.ts'
 import type { SessionStatus } from '../../contract/outcome.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
+import { itemsOf } from '../roster.ts'
 import { lookUp } from '../table.ts'
 import type { GatewayEntry, ServerState, SessionEntry, TaskEntry } from './entries.ts'
 import type { GatewayView, RolloutServerCommand, ServerStatus, SessionView, TaskView } from './protocol.ts'
-import { itemsOf } from './roster.ts'
 import { taskStatus } from './task-status.ts'
 import { findSession, kindOf, nameOf } from './turn.ts'
 
