@@ -15,6 +15,7 @@ import { OUTAGE_FAULTS } from './faults/outage.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { REPLICA_FAULTS } from './faults/replicas.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
+import { RESULT_FAULTS } from './faults/results.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
 import { SURFACE_FAULTS } from './faults/surface.ts'
@@ -43,6 +44,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...TRAJECTORY_FAULTS,
   ...SESSION_FAULTS,
   ...CAPTURE_FAULTS,
+  ...RESULT_FAULTS,
   ...ROLLOUT_FAULTS,
   ...SURFACE_FAULTS,
   ...TINY_POLICY_FAULTS,

@@ -15,6 +15,9 @@ export type BuilderOptions = {
   readonly customs: CustomBuilders
 }
 
+/** In what whoever asked for the build waits beyond it. */
+const PACK_MS = 10_000
+
 /** Its line is all it remembers, and whoever stood in it is told `stopped`. */
 const RESTARTS = { max: 5, withinMs: 60_000 }
 
@@ -53,7 +56,7 @@ async function run(command: BuilderCommand, { cpu, customs }: BuilderOptions): P
       if (!settled.ok) {
         // The thread is gone with what it had packed.
         const part = sealedPart({ session, task, taskMetadata, calls, messages })
-        const packed = calls.length === 0 ? null : await cpu.run('packCompletions', part, { timeoutMs })
+        const packed = calls.length === 0 ? null : await cpu.run('packCompletions', part, { timeoutMs: PACK_MS })
         return { ...failed(settled), completions: packed?.ok === true ? packed.value.packed : null }
       }
       if (!settled.value.ok) return { type: 'build-failed', error: settled.value.error, completions: settled.value.completions }

@@ -1,0 +1,86 @@
+// Broken rules of results and calls: what is told of them, in which form, and what is kept of them.
+import type { PlantedFault } from '../fault.ts'
+
+export const RESULT_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'a call that was cut off is told as a completion record',
+    file: 'src/trajectory/render-completions.ts',
+    find: "if (call.status === 'ok' && call.responseMessage !== null)",
+    replace: 'if (call.responseMessage !== null)',
+    suites: ['test/unit/completions.test.ts'],
+  },
+  {
+    name: 'calls are listed in the order of their answers',
+    file: 'src/trajectory/completions.ts',
+    find: 'one.sequence - other.sequence',
+    replace: 'one.startedAtMs + one.durationMs - other.startedAtMs - other.durationMs',
+    suites: ['test/unit/completions.test.ts'],
+  },
+  {
+    name: 'calls that did not fit into a part are passed over',
+    file: 'src/trajectory/render-completions.ts',
+    find: 'next: isCut ? next : Math.max(next, last)',
+    replace: 'next: Math.max(next, last)',
+    suites: ['test/unit/completions.test.ts'],
+  },
+  {
+    name: 'a part of a running session’s calls names texts of the whole',
+    file: 'src/proxy/capture.ts',
+    find: 'promptMessages: call.promptMessages.map(moved),',
+    replace: 'promptMessages: call.promptMessages,',
+    suites: ['test/unit/proxy-capture-part.test.ts'],
+  },
+  {
+    name: 'the calls of a session that ends while they are read are lost',
+    file: 'src/http/kept-completions.ts',
+    find: 'hasEnded = now.ok && now.value !== null && now.value.summary !== null',
+    replace: 'hasEnded = false && now.ok',
+    suites: ['test/conformance/control-completions.test.ts'],
+  },
+  {
+    name: 'completions take the room of results',
+    file: 'src/actors/ledger/state.ts',
+    find: 'fitCompletions(state.completions, state.limits.maxBytes - state.bytes)',
+    replace: 'fitCompletions(state.completions, state.limits.maxBytes)',
+    suites: ['test/unit/ledger-completions.test.ts'],
+  },
+  {
+    name: 'the calls of a killed build are lost with its thread',
+    file: 'src/actors/builder/actor.ts',
+    find: 'completions: packed?.ok === true ? packed.value.packed : null',
+    replace: 'completions: packed?.ok === true ? null : null',
+    suites: ['test/threads/node-completions.test.ts'],
+    tests: 'had to be killed',
+  },
+  {
+    name: 'logprobs are told as integers in MessagePack',
+    file: 'src/trajectory/render-result.ts',
+    find: "packTyped('f4', trace.logprobs)",
+    replace: "packTyped('i4', trace.logprobs)",
+    suites: ['test/unit/result-forms.test.ts'],
+  },
+  {
+    name: 'both forms of a result have one tag',
+    file: 'src/http/routes/results.ts',
+    find: 'const tag = resultTag(view.session, attempt, form)',
+    replace: "const tag = resultTag(view.session, attempt, 'json')",
+    suites: ['test/conformance/control-results.test.ts'],
+    tests: 'the tag of a result',
+  },
+  {
+    name: 'a range of another result is given for this one’s',
+    file: 'src/http/conditional.ts',
+    find: '(given !== undefined && given !== tag)',
+    replace: '(given !== undefined && given === "")',
+    suites: ['test/conformance/control-results.test.ts'],
+    tests: 'by If-Range',
+  },
+  {
+    name: 'a task that asked for references is called back inline',
+    file: 'src/trajectory/result.ts',
+    find: '...(told === null ? {} : { results: told })',
+    replace: '...(told === null ? {} : {})',
+    suites: ['test/conformance/control-results.test.ts'],
+    tests: 'to its callback as well',
+  },
+]
