@@ -58,6 +58,16 @@ describe('polar on the command line', () => {
     ['status', ['status'], ['--rollout-url', '--json']],
     ['engine', ['engine'], ['--scripted', '--shape', '--fault']],
     ['engines', ['engines'], ['list', 'add', 'remove']],
+    ['tasks', ['tasks'], ['--status', '--harness', '--since', '--limit', '--json']],
+    ['sessions', ['sessions'], ['[task]', '--status', '--gateway', '--json']],
+    ['cancel', ['cancel'], ['<task>', '--register-if-missing', '--json']],
+    ['capture', ['capture'], ['--run', '--finish', '--reward', '--evaluation']],
+    ['pause', ['pause'], ['--timeout', '--gateway', '--json']],
+    ['resume', ['resume'], ['--gateway', '--json']],
+    ['eval', ['eval'], ['--samples', '--k', '--seed-base', '--concurrency', '--out', '--sha256', '--json']],
+    ['serve_rollout', ['serve_rollout'], ['--config', 'POLAR_TOPOLOGY']],
+    ['serve_gateway', ['serve_gateway'], ['--node-id', 'POLAR_GATEWAY_NODE_ID', '--wait']],
+    ['dashboard', ['dashboard'], ['there is none here']],
     ['engines add', ['engines', 'add'], ['--engine', '--gateway', '--data-parallel-ranks', '--router', '--json']],
   ])('%s --help names its commands and options', async (_, command, words) => {
     const { code, stdout } = await runPolar(...command, '--help')
@@ -235,6 +245,8 @@ describe('polar on the command line', () => {
       '  sk-polar-00000000…  RUNNING  (attempt 2)',
       `${session}  (attempt 2)  completed  reward 1`,
       'task t completed: 1 sessions, 1 with reward 1; callback delivered',
+      'completed sessions: 1/1',
+      `sessions with reward 1.0: ${session}`,
     ])
   })
 
@@ -274,12 +286,18 @@ describe('polar on the command line', () => {
     ['submit', 422, { detail: [{ loc: ['body', 'a'], msg: 'is required' }] }, 2, /422: body\.a: is required/],
     ['submit', 404, 'Not Found', 3, /http:\/\/127\S+ is not the control API/],
     ['submit', 503, { detail: 'the node is stopping' }, 3, /503: the node is stopping/],
+    ['cancel', 404, { detail: 'no task x' }, 1, /404: no task x\n/],
   ] as const)('%s tells %i %j from the other ways to fail', async (command, status, body, expected, words) => {
     const task = write('refused.json', '{"task_id":"t"}')
     const url = await answering({}, status, body)
     const { code, stderr } = await runPolar(command, command === 'submit' ? task : 'x', '--rollout-url', url)
     expect(stderr).toMatch(words)
     expect(code).toBe(expected)
+  })
+
+  it('tells a pause that timed out from a node that is not there', async () => {
+    const url = await answering({}, 504, { detail: 'g: calls were still in flight' })
+    expect(await runPolar('pause', '--rollout-url', url)).toMatchObject({ code: 1, stderr: 'polar: 504: g: calls were still in flight\n' })
   })
 
   it('outlives whoever reads its output', async () => {

@@ -149,7 +149,7 @@ describe('polar eval', { timeout: 120_000 }, () => {
     const out = join(folder, 'restarted.json')
     const before = model.seeds().length
     model.holdAfter(before + 6)
-    const options = ['--name', 'restarted', '--concurrency', '1', '--out', out]
+    const options = ['--name', 'restarted', '--concurrency', '1', '--out', out, '--poll-interval', '0.1']
     const running = runPolar(...command(...options))
     await vi.waitUntil(() => model.seeds().length === before + 6, WAIT)
     await node.stop('SIGKILL')
