@@ -7,7 +7,7 @@ export type ReplicaId = string & { readonly brand: 'ReplicaId' }
 export type SandboxId = string & { readonly brand: 'SandboxId' }
 
 const SOLE = 'session:'
-const ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/
+export const ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/
 
 /** True when a caller's string may serve as an id: it is then safe in a URL, a header and a file name. */
 export function isIdText(text: string): boolean {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { EngineKind } from './call.ts'
 import { httpUrl } from './http-url.ts'
-import { type GatewayId, isIdText, type ReplicaId, replicaId } from './ids.ts'
+import { type GatewayId, ID_PATTERN, type ReplicaId, replicaId } from './ids.ts'
 
 export type ReplicaSpec = {
   readonly id: ReplicaId
@@ -36,7 +36,7 @@ export const MAX_REPLICAS = 64
 const MAX_RANKS = 256
 
 const count = z.int().min(1).max(1_000_000)
-export const idSchema = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
+export const idSchema = z.string().regex(ID_PATTERN, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const MAX_URL_CHARS = 2_048
 /** What stands in a URL beside its origin and path is never sent, and would be shown. */
 export const engineUrlSchema = httpUrl

@@ -2,10 +2,10 @@
 // Source of the shapes: Polar's public wire contract; keys that Polar ignores are ignored here too.
 import { z } from 'zod'
 import { httpUrl } from './http-url.ts'
-import { isIdText } from './ids.ts'
+import { ID_PATTERN } from './ids.ts'
 import { isResultsTold, RESULTS_TOLD, writtenResults } from './result-form.ts'
 
-const idText = z.string().refine(isIdText, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
+const idText = z.string().regex(ID_PATTERN, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const jsonObject = z.record(z.string(), z.unknown())
 /** May be left out. Pydantic writes what was left out as null. */
 const maybe = <T extends z.ZodType>(schema: T) =>
@@ -14,6 +14,9 @@ const maybe = <T extends z.ZodType>(schema: T) =>
     .transform((value) => value ?? undefined)
     .optional()
 const textMap = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be an environment variable name'), z.string())
+
+const hostPath = z.string().min(1).describe("a path on the host, under one of the operator's `upload_roots`")
+const sandboxPath = z.string().min(1).describe('a path in the sandbox, relative to its working directory unless absolute')
 
 const prepareActionSchema = z.discriminatedUnion('type', [
   z.object({
@@ -26,17 +29,15 @@ const prepareActionSchema = z.discriminatedUnion('type', [
   }),
   z.object({
     type: z.literal('upload_file'),
-    /** A path on the host; it must lie under one of the operator's `upload_roots`. */
-    source: z.string().min(1),
-    /** A path in the sandbox, relative to its working directory unless absolute. */
-    target: z.string().min(1),
+    source: hostPath,
+    target: sandboxPath,
     max_attempts: z.int().min(1).max(10).default(1),
     retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
   }),
   z.object({
     type: z.literal('upload_dir'),
-    source: z.string().min(1),
-    target: z.string().min(1),
+    source: hostPath,
+    target: sandboxPath,
     max_attempts: z.int().min(1).max(10).default(1),
     retry_backoff_seconds: z.number().min(0).max(5).default(0.1),
   }),
@@ -46,8 +47,8 @@ export const runtimeSpecSchema = z
   .object({
     backend: z.string().min(1),
     image: maybe(z.string()),
-    prepare: z.array(prepareActionSchema).max(64).default([]),
-    eval_prepare: maybe(z.array(prepareActionSchema).max(64)),
+    prepare: z.array(prepareActionSchema).max(64).default([]).describe('done in order, before the agent starts'),
+    eval_prepare: maybe(z.array(prepareActionSchema).max(64)).describe("of the evaluator's own sandbox; without it, `prepare`"),
     env: textMap.default({}),
     network: maybe(z.string()),
     workdir: maybe(z.string()),
@@ -107,16 +108,19 @@ function isPurpose(value: unknown): value is Purpose {
 export const taskRequestSchema = z
   .object({
     task_id: idText,
-    instruction: z.string().max(4 * 1024 * 1024),
-    num_samples: z.int().min(1).max(4096).default(1),
-    dispatch_priority: z.int().min(0).max(100).default(0),
-    early_stop_min_usable_sessions: z.int().min(1).nullish(),
-    timeout_seconds: z.number().positive().finite().default(600),
-    runtime: runtimeSpecSchema.nullish(),
+    instruction: z
+      .string()
+      .max(4 * 1024 * 1024)
+      .describe('what the agent is asked to do'),
+    num_samples: z.int().min(1).max(4096).default(1).describe('sessions'),
+    dispatch_priority: z.int().min(0).max(100).default(0).describe('a higher one is dispatched sooner; nothing is preempted'),
+    early_stop_min_usable_sessions: z.int().min(1).nullish().describe('usable sessions at which the others are cancelled'),
+    timeout_seconds: z.number().positive().finite().default(600).describe("the agent's budget; `metadata.agent_timeout` goes before it"),
+    runtime: runtimeSpecSchema.nullish().describe('without it, the default of the gateway'),
     agent: agentSpecSchema,
     builder: strategySpecSchema.default({ strategy: 'per_request', config: {} }),
     evaluator: evaluatorSpecSchema.nullish(),
-    callback_url: httpUrl.nullish(),
+    callback_url: httpUrl.nullish().describe('is sent the TaskResult'),
     metadata: jsonObject
       .default({})
       .refine(
@@ -132,7 +136,10 @@ export const taskRequestSchema = z
       .refine((metadata) => isResultsTold(writtenResults(metadata) ?? 'inline'), {
         message: `must be ${RESULTS_TOLD.join(' or ')}`,
         path: ['polar_node', 'results'],
-      }),
+      })
+      .describe(
+        'copied to every result; read here: agent_timeout (seconds), eval_sampling_seed_base, group_id, policy_version, rollout_step, and polar_node with purpose and results',
+      ),
   })
   .refine((task) => task.early_stop_min_usable_sessions == null || task.early_stop_min_usable_sessions <= task.num_samples, {
     message: 'must not exceed num_samples',

@@ -2,7 +2,7 @@
 import { type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js'
 import { isJsonSchema, type JsonSchema } from '../../src/contract/wire/json-schema.ts'
 
-export type Answer = { readonly status: number; readonly contentType: string; readonly body: unknown }
+type Answer = { readonly status: number; readonly contentType: string; readonly body: unknown }
 
 /** What the server answers before a route has its say. */
 const ANY_ROUTE: ReadonlySet<number> = new Set([400, 413, 415, 500])

@@ -1,12 +1,12 @@
-// Deliveries of results to trainers: how each stands, and what is driven again.
+// Deliveries of results: how each stands, what is driven again, and what Polar's gateways report to their rollout server.
 import { z } from 'zod'
 import { httpUrl } from '../http-url.ts'
-import { isIdText } from '../ids.ts'
-import { count, deliveryState, unixSeconds } from './words.ts'
+import { ID_PATTERN } from '../ids.ts'
+import { count, deliveryState, terminalStatus, unixSeconds } from './words.ts'
 
 const MAX_NAMED = 10_000
 
-const ids = z.array(z.string().refine(isIdText, 'must be an id')).min(1).max(MAX_NAMED)
+const ids = z.array(z.string().regex(ID_PATTERN, 'must be an id')).min(1).max(MAX_NAMED)
 
 export const callbackRow = z
   .object({
@@ -41,3 +41,19 @@ export const redriven = z
     lost: z.array(z.string()).describe('those whose results are no longer kept'),
   })
   .meta({ id: 'Redriven' })
+
+/** As any revision of Polar's gateways writes it. */
+export const reportedResult = z
+  .looseObject({
+    session_id: z.string(),
+    task_id: z.string(),
+    status: terminalStatus,
+    trajectory: z.looseObject({}).nullish(),
+    timing: z.looseObject({}).nullish(),
+    node_id: z.string().nullish(),
+    error: z.string().nullish(),
+    metadata: z.looseObject({}).default({}),
+  })
+  .meta({ id: 'ReportedResult', description: "A SessionResult as one of Polar's gateways reports it." })
+
+export const reportAccepted = z.object({ status: z.literal('accepted') }).meta({ id: 'ReportAccepted' })

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { addedReplicaSchema } from '../replica.ts'
 import { captureEndSchema, captureSchema, sessionDispatchSchema } from '../session.ts'
 import { agentSpecSchema, evaluatorSpecSchema, runtimeSpecSchema, strategySpecSchema, taskRequestSchema } from '../task.ts'
-import { callbackList, callbackRow, redriven, redriveSchema } from './callbacks.ts'
+import { callbackList, callbackRow, redriven, redriveSchema, reportAccepted, reportedResult } from './callbacks.ts'
 import { completionRecord, completionSession, sessionCompletions } from './completions.ts'
 import { errorMessage } from './error.ts'
 import { eventsLost, nodeEvent, sessionEvent, taskEvent } from './events.ts'
@@ -44,6 +44,7 @@ const TAKEN = {
   NodeHeartbeat: nodeHeartbeat,
   ReplicaRequest: addedReplicaSchema,
   RedriveRequest: redriveSchema,
+  ReportedResult: reportedResult,
 } as const satisfies Messages
 
 /** Written by this node. */
@@ -95,6 +96,7 @@ const GIVEN = {
   CallbackList: callbackList,
   CallbackRow: callbackRow,
   Redriven: redriven,
+  ReportAccepted: reportAccepted,
   NodeEvent: nodeEvent,
   TaskEvent: taskEvent,
   SessionEvent: sessionEvent,

@@ -46,6 +46,7 @@ export function callbackRoutes(app: FastifyInstance, { kernel, callback }: Route
     description:
       'The body and the Idempotency-Key of each are those it had before. A try that is under way to another URL is cut first: there are never two for one task.',
     body: redriveSchema,
+    isBodyOptional: true,
     answer: redriven,
     errors: ['task-unknown', 'invalid'],
   })

@@ -3,27 +3,14 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { GatewayView, RolloutServerCommand } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, gatewayId } from '../../contract/ids.ts'
+import { reportAccepted, reportedResult } from '../../contract/wire/callbacks.ts'
 import { gatewayNodeInfo, nodeHeartbeat, nodeRegistration } from '../../contract/wire/nodes.ts'
-import { terminalStatus } from '../../contract/wire/words.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
 import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 import { type ById, readNode, readNodes } from './nodes.ts'
-
-/** As any revision of Polar's gateways writes it. */
-const reportedResult = z.looseObject({
-  session_id: z.string(),
-  task_id: z.string(),
-  status: terminalStatus,
-  trajectory: z.looseObject({}).nullish(),
-  timing: z.looseObject({}).nullish(),
-  node_id: z.string().nullish(),
-  error: z.string().nullish(),
-  metadata: z.looseObject({}).default({}),
-})
-const accepted = z.object({ status: z.literal('accepted') })
 
 export function registryRoutes(app: FastifyInstance, context: RouteContext): void {
   const registering = operation({
@@ -89,7 +76,7 @@ export function registryRoutes(app: FastifyInstance, context: RouteContext): voi
     summary: "A gateway's report of a session's end, which changes nothing",
     description: 'The gateways of this node report within the process. Taken as Polar takes it, whatever session it names.',
     body: reportedResult,
-    answer: accepted,
+    answer: reportAccepted,
     errors: ['invalid'],
   })
   app.post('/callbacks/session_result', reporting, async ({ body }, reply) => {

@@ -48,6 +48,7 @@ function routesAt(app: FastifyInstance, context: RouteContext, prefix: '' | '/ga
     description:
       'With `agent` and `session_id` it is dispatched: this node runs its agent. Otherwise it is a capture: the answer has the base URLs and the key for an agent that was started elsewhere, and the session ends when it is finished, deleted, idle, or out of time.',
     body: z.union([sessionDispatchSchema, captureSchema]),
+    isBodyOptional: true,
     answer: z.union([sessionDispatched, captureOpened]),
     errors: ['bad-request', 'node-unknown', 'session-conflict', 'overloaded'],
   })
@@ -92,6 +93,7 @@ function routesAt(app: FastifyInstance, context: RouteContext, prefix: '' | '/ga
     summary: 'Finish a capture',
     description: 'Its key ends with this; what was captured is built, made durable and sent to its `callback_url`.',
     body: captureEndSchema,
+    isBodyOptional: true,
     answer: captureEnded,
     errors: ['bad-request', 'session-unknown', 'session-conflict', 'invalid'],
   })
