@@ -106,6 +106,27 @@ describe('gateway stages', () => {
     expect(has(gateway.told.get(late), 'begin-run')).toBe(true)
   })
 
+  it('announces no room while POSTRUN is behind and READY is full, and again when it has caught up', () => {
+    const gateway = driver(gatewayLimits({ maxReadySessions: 2, maxInitWorkers: 2, maxRunWorkers: 1, maxPostrunWorkers: 1 }))
+    const opened: string[] = []
+    /** Everything that is sent here gets as far as its agent's end. */
+    const fill = (): void => {
+      for (let name = gateway.open(); name !== null; name = gateway.open()) {
+        opened.push(name)
+        gateway.send({ type: 'session-prepared', session: id(name) })
+        for (const each of opened)
+          if (has(gateway.told.get(each), 'begin-run')) gateway.send({ type: 'session-left-run', session: id(each) })
+      }
+    }
+    fill()
+    const held = opened.length
+    expect(held).toBeLessThanOrEqual(2 + 1 + 2 * 1)
+    fill()
+    expect([gateway.demand, opened.length], 'nothing more is asked for').toEqual([0, held])
+    for (const name of opened.slice(0, 2)) gateway.send({ type: 'session-closed', session: id(name) })
+    expect(gateway.demand).toBeGreaterThan(0)
+  })
+
   it('holds the place of a session that leaves READY until POSTRUN has room for it', () => {
     const gateway = driver(gatewayLimits({ maxReadySessions: 2, maxInitWorkers: 2, maxRunWorkers: 1, maxPostrunWorkers: 1 }))
     gateway.send({ type: 'arena-pressure', high: true })

@@ -10,7 +10,9 @@ import { ENGINE_FAULTS } from './faults/engines.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
+import { INFERENCE_FAULTS } from './faults/inference.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
+import { OPENAPI_FAULTS } from './faults/openapi.ts'
 import { OUTAGE_FAULTS } from './faults/outage.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { REPLICA_FAULTS } from './faults/replicas.ts'
@@ -18,6 +20,7 @@ import { RESPONSES_FAULTS } from './faults/responses.ts'
 import { RESULT_FAULTS } from './faults/results.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
+import { SINGLE_FAULTS } from './faults/singles.ts'
 import { SURFACE_FAULTS } from './faults/surface.ts'
 import { TINY_POLICY_FAULTS } from './faults/tiny-policy.ts'
 import { TOKEN_FAULTS } from './faults/tokens.ts'
@@ -35,6 +38,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ENGINE_PROCESS_FAULTS,
   ...EMBEDDED_LLAMA_FAULTS,
   ...REPLICA_FAULTS,
+  ...INFERENCE_FAULTS,
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
@@ -46,6 +50,8 @@ export const FAULTS: readonly PlantedFault[] = [
   ...CAPTURE_FAULTS,
   ...RESULT_FAULTS,
   ...ROLLOUT_FAULTS,
+  ...SINGLE_FAULTS,
   ...SURFACE_FAULTS,
+  ...OPENAPI_FAULTS,
   ...TINY_POLICY_FAULTS,
 ]

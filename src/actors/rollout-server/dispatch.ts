@@ -149,7 +149,10 @@ function isOpen({ healthy, held, draining }: GatewayEntry): boolean {
   return healthy && !held && !draining
 }
 
-/** Sessions held per place, so that a big gateway takes its share; then by id, so that the choice is reproducible. */
+/**
+ * Sessions held per place, so that a big gateway takes its share; then by id, so that the choice is reproducible. Nothing else is weighed:
+ * a gateway whose stages are backed up announces no room.
+ */
 function isLessLoaded(a: GatewayEntry, b: GatewayEntry): boolean {
   const [loadA, loadB] = [loadOf(a), loadOf(b)]
   return loadA < loadB || (loadA === loadB && a.gateway < b.gateway)
