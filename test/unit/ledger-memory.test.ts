@@ -172,6 +172,16 @@ describe('a task', () => {
     expect(ledger.task('t', ['c'])).toMatchObject({ type: 'refused', reason: 'conflict' })
   })
 
+  it('may not have a session of another, whatever became of that one', () => {
+    const ledger = new Ledger()
+    ledger.task('t', ['s'])
+    expect(ledger.task('u', ['r', 's'])).toEqual({ type: 'refused', reason: 'conflict', detail: 'session s is recorded already' })
+    ledger.result('t', 10, 1, 's')
+    ledger.end('t')
+    expect(ledger.task('u', ['s'])).toMatchObject({ type: 'refused', reason: 'conflict' })
+    expect(ledger.task('u', ['r'])).toEqual(RECORDED)
+  })
+
   it('ends once', () => {
     const ledger = new Ledger()
     expect(ledger.end('t')).toMatchObject({ type: 'refused', reason: 'conflict' })

@@ -1,6 +1,7 @@
 // What the rollout server promises a trainer, one promise at a time.
 import { describe, expect, it } from 'vitest'
 import type { SessionView } from '../../src/actors/rollout-server/protocol.ts'
+import { lookUp } from '../../src/actors/table.ts'
 import { gatewayId, sessionId, taskId } from '../../src/contract/ids.ts'
 import { OUTCOMES, type Outcome } from '../../src/contract/outcome.ts'
 import { request, ServerWorld, summary } from '../model/rollout-server-world.ts'
@@ -425,6 +426,26 @@ describe('retention', () => {
     expect(world.submit(request('r'))()).toMatchObject({ type: 'overloaded' })
     world.send({ type: 'task-delivered', task: taskId('p'), state: 'delivered' })
     expect(world.accept(request('r'))).toMatchObject({ type: 'submitted' })
+  })
+})
+
+describe('a task of 4,096 sessions', () => {
+  it('pays for an event of one session what a small task pays: all but one chunk is shared with the state before', () => {
+    const world = new ServerWorld()
+    const gateway = world.startGateway('g0', 4_096)
+    world.accept(request('t', { num_samples: 4_096 }))
+    const chunks = () => lookUp(world.state.tasks, taskId('t'))?.sessions.chunks ?? []
+    const [session] = world.opened.map(({ spec }) => spec.session)
+    const copied = (event: () => void): number => {
+      const before = new Set(chunks())
+      event()
+      return chunks().filter((chunk) => !before.has(chunk)).length
+    }
+    expect(chunks().length).toBeGreaterThan(100)
+    expect(copied(() => world.send({ type: 'session-changed', session: session!, attempt: 1, status: 'RUNNING' }))).toBe(1)
+    expect(copied(() => world.finish(gateway, session!, summary('runtime_error')))).toBe(1)
+    expect(copied(() => world.demand(gateway, 1))).toBe(1)
+    expect(copied(() => world.finish(gateway, session!, summary('completed')))).toBe(1)
   })
 })
 
