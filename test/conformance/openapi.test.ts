@@ -82,6 +82,14 @@ describe('the document', () => {
     expect(good.every(([, answer]) => asObject(answer).description !== 'Default Response')).toBe(true)
   })
 
+  it('says which bodies may be left out', () => {
+    const withBody = operations.filter(({ about }) => about.requestBody !== undefined)
+    const free = withBody.filter(({ about }) => asObject(about.requestBody).required === false).map(({ name }) => name)
+    const ends = ['/sessions', '/sessions/{id}/finish'].flatMap((path) => [`POST ${path}`, `POST /gateways/{gateway}${path}`])
+    expect(free.toSorted()).toEqual([...ends, 'POST /callbacks/redrive'].toSorted())
+    expect(withBody.length).toBeGreaterThan(free.length)
+  })
+
   it.each(operations)('tells whether $name needs the token', async ({ method, path, about }) => {
     const isOpen = Array.isArray(about.security) && about.security.length === 0
     // Nobody who may not ask is answered by an event stream, so every one of them ends.

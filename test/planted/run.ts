@@ -19,7 +19,19 @@ import type { PlantedFault } from './fault.ts'
 import { FAULTS } from './faults.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const COPIED = ['src', 'test', 'scripts', 'examples', 'assets', 'agents', 'bin', 'package.json', 'tsconfig.json', 'vitest.config.ts']
+const COPIED = [
+  'src',
+  'test',
+  'schemas',
+  'scripts',
+  'examples',
+  'assets',
+  'agents',
+  'bin',
+  'package.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+]
 /** Copies worked on at once: the suites are single processes, and two of them fill the reference machine. */
 const WORKERS = 2
 /** For one vitest run; a single test that hangs fails by its own, shorter limit. */
