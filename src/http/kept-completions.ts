@@ -19,7 +19,7 @@ export type RenderedPart = {
   readonly packed: ArrayBuffer
 }
 
-export type CompletionsWish = { readonly offset: number; readonly limit: number | null }
+type CompletionsWish = { readonly offset: number; readonly limit: number | null }
 
 export type CompletionsSource = {
   readonly kernel: Pick<Kernel, 'ask'>

@@ -6,7 +6,7 @@ import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { join, type Line, leave, openLine } from '../kernel/line.ts'
 
-export type TracesPage = { readonly offset: number; readonly limit: number; readonly maxBytes: number }
+type TracesPage = { readonly offset: number; readonly limit: number; readonly maxBytes: number }
 
 export type KeptResult =
   | { readonly ok: true; readonly attempt: number; readonly bytes: Uint8Array }

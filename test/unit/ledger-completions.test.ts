@@ -10,7 +10,7 @@ import { request, summary } from '../model/rollout-server-world.ts'
 const RECORDED: Recorded = { type: 'recorded' }
 
 function openLedger(maxBytes: number) {
-  let state = emptyLedger({ maxKeptTasks: 100, maxBytes, maxCallLogs: 100 })
+  let state = emptyLedger({ maxKeptTasks: 100, maxBytes, maxCallLogs: 100 }, 'ledger-1')
   const tell = <R>(make: (ask: Ask<R>) => LedgerCommand): R => {
     const [next, [effect]] = step(state, make({ thread: threadId('test'), incarnation: 1, ask: 1 }))
     state = next
