@@ -7,6 +7,7 @@ import { EMBEDDED_FAULTS } from './faults/embedded.ts'
 import { EMBEDDED_LLAMA_FAULTS } from './faults/embedded-llama.ts'
 import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
+import { EVALUATION_FAULTS } from './faults/evaluation.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
@@ -52,6 +53,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ROLLOUT_FAULTS,
   ...SINGLE_FAULTS,
   ...SURFACE_FAULTS,
+  ...EVALUATION_FAULTS,
   ...OPENAPI_FAULTS,
   ...TINY_POLICY_FAULTS,
 ]
