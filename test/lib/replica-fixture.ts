@@ -29,8 +29,12 @@ type Host = {
   lists: Readonly<Record<string, unknown>> | null
   /** Every request it was sent, with the rank it named. */
   readonly asked: { readonly path: string; readonly rank: string | null }[]
+  /** Answers what hangs, and hangs no more. */
+  thaw(): void
   connections: number
 }
+
+type HangingHost = Host & { readonly hung: Set<() => void> }
 
 export type Call = {
   /** `waiting`, the id of the replica on which it has its place, or why it got none. */
@@ -70,14 +74,19 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
   const world = openWorld({ seed })
   const scheduler = countTimers(world)
   const kernel = openKernel({ thread: threadId('gateway-0'), incarnation: 1, scheduler, random: world.random, peers: 0 })
-  const hosts = new Map<string, Host>()
+  const hosts = new Map<string, HangingHost>()
   const serving: boolean[] = []
   const reports: string[] = []
 
-  function host(url: string): Host {
+  function host(url: string): HangingHost {
     const known = hosts.get(url)
     if (known !== undefined) return known
-    const made: Host = {
+    const made: HangingHost = {
+      hung: new Set(),
+      thaw() {
+        made.hangs = false
+        for (const answerNow of made.hung) answerNow()
+      },
       isUp: true,
       hangs: false,
       trains: true,
@@ -101,6 +110,7 @@ export function openReplicas({ seed = 1, limits = LIMITS, model = '' } = {}): Re
         if (!at.hangs) return answer(at, path, body)
         const { promise, resolve } = Promise.withResolvers<TransportReply>()
         signal.addEventListener('abort', () => resolve({ ok: false, error: 'aborted', detail: 'aborted' }), { once: true })
+        at.hung.add(() => resolve(answer(at, path, body)))
         return promise
       },
       async close() {

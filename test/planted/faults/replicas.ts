@@ -45,14 +45,14 @@ export const REPLICA_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a newcomer stands idle beside a line',
     file: 'src/proxy/pool/pool.ts',
-    find: '    if (isServing) relieveOthers(member)\n',
+    find: '    relieveOthers(member)\n',
     replace: '',
     suites: [CHANGES],
   },
   {
     name: 'a call that was sent to a newcomer in vain is sent away',
     file: 'src/proxy/pool/pool.ts',
-    find: "if (acquired.reason === 'moved') asked.delete(member)\n        else if",
+    find: "if (acquired.reason === 'moved') asked.delete(member)\n      else if",
     replace: 'if',
     suites: [CHANGES],
   },
@@ -131,8 +131,8 @@ export const REPLICA_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a gateway thread starts again with the servers it had at first',
     file: 'src/topology.ts',
-    find: 'const own = { ...gatewaySetup, replicas: replicas.of(id) }',
-    replace: 'const own = gatewaySetup',
+    find: 'const own = { ...gatewaySetup, replicas: replicas.of(id), isPaused: inference.holds(id) }',
+    replace: 'const own = { ...gatewaySetup, isPaused: inference.holds(id) }',
     suites: ['test/threads/node-replicas.test.ts'],
   },
 ]
