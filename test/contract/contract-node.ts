@@ -52,7 +52,8 @@ export type ContractNodeOptions = {
   readonly nodes?: readonly Readonly<Record<string, unknown>>[]
   /** Under `polar_node`. */
   readonly keys?: Readonly<Record<string, unknown>>
-  readonly latencyMs?: number
+  /** Where the node finds the engine, when something stands between them. */
+  readonly through?: (engineUrl: string) => Promise<string>
 }
 
 const AGENT = join(import.meta.dirname, 'fixtures/agent.sh')
@@ -61,12 +62,12 @@ export const WAIT = { timeout: 60_000, interval: 25 }
 export async function openContractNode({
   nodes = [{ id: 'g' }],
   keys = {},
-  latencyMs = 0,
+  through = async (url) => url,
 }: ContractNodeOptions = {}): Promise<ContractNode> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-contract-'))
-  const engine = await openScriptedEngine({ generator: { words: [3, 6] }, model: 'policy', latency: { ttftMs: latencyMs } })
+  const engine = await openScriptedEngine({ generator: { words: [3, 6] }, model: 'policy' })
   const config = join(folder, 'polar.yaml')
-  const inference = { engine: 'vllm', base_url: engine.url }
+  const inference = { engine: 'vllm', base_url: await through(engine.url) }
   writeFileSync(
     config,
     JSON.stringify({

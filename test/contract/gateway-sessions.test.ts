@@ -101,9 +101,9 @@ describe('a capture-only session', () => {
   it('counts and keeps the calls of an agent that was started elsewhere, and is built when it is deleted', async () => {
     const opened = await gateway.capture({ task_id: 'elsewhere', session_id: 'c-1' })
     expect(opened).toMatchObject({ session_id: 'c-1', task_id: 'elsewhere', completion_count: 0 })
-    const { url, key } = await accessOf('c-1', opened)
+    const { url, key } = accessOf(opened)
     for (const content of ['one', 'two']) {
-      const answered = await fetch(`${url}/v1/chat/completions`, {
+      const answered = await fetch(`${url}/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'asked-for', messages: [{ role: 'user', content }] }),
@@ -111,12 +111,12 @@ describe('a capture-only session', () => {
       expect(answered.status).toBe(200)
     }
     expect(await gateway.session('c-1')).toMatchObject({ session_id: 'c-1', task_id: 'elsewhere', completion_count: 2 })
-    expect((await gateway.completions('c-1')).completions.map(({ original_request }) => original_request.messages)).toEqual([
+    expect((await gateway.completions('c-1')).completions.map(({ request }) => request.messages)).toEqual([
       [{ role: 'user', content: 'one' }],
       [{ role: 'user', content: 'two' }],
     ])
     expect(await gateway.remove('c-1')).toMatchObject({ session_id: 'c-1', deleted: true })
-    const refused = await fetch(`${url}/v1/chat/completions`, {
+    const refused = await fetch(`${url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'asked-for', messages: [{ role: 'user', content: 'three' }] }),
@@ -206,7 +206,7 @@ describe('completions', () => {
     const after = await gateway.completions(session.session_id)
     for (const { completions, ...head } of [during, after]) {
       expect(head).toMatchObject({ session_id: session.session_id, node_id: 'g' })
-      expect(completions.map(({ original_request }) => original_request.messages)).toEqual(
+      expect(completions.map(({ request }) => request.messages)).toEqual(
         [1, 2, 3].map((call) => [{ role: 'user', content: `call ${call} of ${session.session_id}` }]),
       )
       for (const record of completions) {
@@ -232,7 +232,9 @@ describe('completions', () => {
 })
 
 /** Where a capture's agent finds its model: told beside Polar's own keys. */
-async function accessOf(_session: string, opened: unknown): Promise<{ readonly url: string; readonly key: string }> {
-  const { metadata } = opened as { readonly metadata: { readonly polar_node: { readonly base_url: string; readonly api_key: string } } } // ours
-  return { url: metadata.polar_node.base_url, key: metadata.polar_node.api_key }
+function accessOf(opened: unknown): { readonly url: string; readonly key: string } {
+  const { metadata } = opened as {
+    readonly metadata: { readonly polar_node: { readonly base_urls: { readonly openai: string }; readonly api_key: string } }
+  } // ours
+  return { url: metadata.polar_node.base_urls.openai, key: metadata.polar_node.api_key }
 }

@@ -244,7 +244,7 @@ export const deletedSession = model({ session_id: sessionId, deleted: flag, mess
 /** Extra keys are allowed here by Polar's own model. */
 const completionRecord = model(
   {
-    completion_id: matching(/^msg_[0-9a-f]{12}$/),
+    completion_id: matching(/^msg_[0-9a-f]{12,}$/),
     timestamp: nullable(text),
     request: holding(object, (request) => (Array.isArray(request.messages) ? null : 'holds no messages')),
     original_request: object,
@@ -256,10 +256,18 @@ const completionRecord = model(
   {},
   'allowed',
 )
-export const completions = model({ session_id: sessionId, completions: listOf(completionRecord), node_id: nullable(text) }, {})
+export const completions = model(
+  { session_id: sessionId, completions: listOf(completionRecord), node_id: nullable(text) },
+  { polar_node: object },
+)
 
 export const taskEvent = model({ task_id: text, status: taskStatusName }, {}, 'allowed')
-export const sessionEvent = model({ session_id: sessionId, task_id: text, status: sessionStatus }, {}, 'allowed')
+/** An event may also tell that a session is on its way to a gateway, which is no status of it. */
+export const sessionEvent = model(
+  { session_id: sessionId, task_id: text, status: either(sessionStatus, oneOf('DISPATCHING')) },
+  {},
+  'allowed',
+)
 
 /** FastAPI's errors: a text, or a list of fields. A gateway's upstream trouble is `error`. */
 export const errorBody = either(

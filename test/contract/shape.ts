@@ -93,7 +93,7 @@ export function parse<T>(shape: Shape<T>, value: unknown, name: string): T {
   throw new Error(`not as Polar has it:\n  ${problems.slice(0, 20).join('\n  ')}`)
 }
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

@@ -1,0 +1,117 @@
+// An RL step's sessions at once: 1,024 of them, as one task and as 64 groups. All are heard of without polling, and the node does not grow.
+import { readFileSync } from 'node:fs'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { authentication } from './client.ts'
+import { type ContractNode, openContractNode, openTrainer, type Trainer } from './contract-node.ts'
+import { type EventStream, openEventStream } from './event-stream.ts'
+import { sessionEvent, TERMINAL_STATUSES } from './schemas.ts'
+import { parse } from './shape.ts'
+
+const SESSIONS = 1_024
+const GROUPS = 64
+/** Sessions are processes: a machine with much else to do takes its time. */
+const BATCH_MS = 600_000
+
+let node: ContractNode
+let trainer: Trainer
+let events: EventStream
+let counter: Counter
+
+beforeAll(async () => {
+  node = await openContractNode({
+    nodes: [{ id: 'g', max_init_workers: 8, max_run_workers: 8, max_postrun_workers: 8 }],
+    // The results of one batch, so that what grows from batch to batch is not what a trainer may still read.
+    keys: { limits: { kept_tasks: GROUPS, kept_logs: 16, call_logs: 16 } },
+    through: async (engineUrl) => {
+      counter = await openCounter(engineUrl)
+      return counter.url
+    },
+  })
+  trainer = await openTrainer()
+  events = await openEventStream(`${node.client.base}/events`, authentication(node.serving.token, 'bearer'))
+})
+afterAll(async () => {
+  await events?.close()
+  await node?.close()
+  await counter?.close()
+  await trainer?.close()
+})
+
+type Batch = { readonly tasks: number; readonly peakMb: number; readonly asked: Readonly<Record<'chat' | 'other', number>> }
+
+/** Submitted all at once; over when the trainer was told of every task, and not asked before. */
+async function run(name: string, tasks: number): Promise<Batch> {
+  const [before, eventsBefore] = [{ ...counter.asked }, events.events.length]
+  const ids = Array.from({ length: tasks }, (_, index) => `${name}-${index}`)
+  const keys = { num_samples: SESSIONS / tasks, callback_url: trainer.taskUrl }
+  await Promise.all(ids.map((id) => node.client.submit(node.task(id, { keys }))))
+  const listed = await node.client.tasks({ limit: 1_000 })
+  expect(listed.filter(({ task_id }) => ids.includes(task_id)).length).toBe(tasks)
+  expect((await node.client.sessions(ids[0] ?? '')).length).toBe(SESSIONS / tasks)
+
+  let peakMb = 0
+  const told = await vi.waitUntil(
+    () => {
+      peakMb = Math.max(peakMb, residentMb())
+      const mine = trainer.tasks.filter(({ task_id }) => ids.includes(task_id))
+      return mine.length === tasks ? mine : null
+    },
+    { timeout: BATCH_MS, interval: 100 },
+  )
+  const results = told.flatMap((task) => task.results)
+  expect(new Set(results.map(({ session_id }) => session_id)).size).toBe(SESSIONS)
+  expect(results.filter(({ status, trajectory }) => status !== 'COMPLETED' || trajectory.traces.length !== 1)).toEqual([])
+  const isEnded = ({ type, data }: { readonly type: string; readonly data: unknown }) =>
+    type === 'session.state_changed' && TERMINAL_STATUSES.some((status) => status === parse(sessionEvent, data, 'event').status)
+  await events.until((all) => all.slice(eventsBefore).filter(isEnded).length === SESSIONS)
+  const rows = (await Promise.all(ids.map((id) => node.client.sessions(id)))).flat()
+  expect(rows.filter(({ status }) => status === 'COMPLETED').length).toBe(SESSIONS)
+  return { tasks, peakMb, asked: { chat: counter.asked.chat - before.chat, other: counter.asked.other - before.other } }
+}
+
+const residentMb = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${node.serving.child.pid}/status`, 'utf8'))?.[1]) / 1_024
+
+it(
+  'ends every session of a task of 1,024 and of 64 groups, asks its engine once for each call, and is no larger after the second batch',
+  async () => {
+    const startMb = residentMb()
+    const first = await run('one', 1)
+    const second = await run('groups', GROUPS)
+    for (const { asked } of [first, second]) {
+      expect(asked.chat).toBe(SESSIONS)
+      // Looks at the engine's health go by the clock, not by the session.
+      expect(asked.other).toBeLessThan(SESSIONS / 4)
+    }
+    const grown = (second.peakMb - first.peakMb) / (first.peakMb - startMb)
+    expect(grown).toBeLessThan(0.5)
+  },
+  2 * BATCH_MS,
+)
+
+type Counter = { readonly url: string; readonly asked: { chat: number; other: number }; close(): Promise<void> }
+
+/** Stands before the engine and counts what it is asked. */
+async function openCounter(engineUrl: string): Promise<Counter> {
+  const asked = { chat: 0, other: 0 }
+  const server = createServer((incoming, response) => {
+    asked[incoming.url === '/v1/chat/completions' ? 'chat' : 'other'] += 1
+    const onward = request(`${engineUrl}${incoming.url}`, { method: incoming.method, headers: incoming.headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    onward.on('error', () => response.destroy())
+    incoming.pipe(onward)
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  const { port } = server.address() as AddressInfo // a listening TCP server's address is no string
+  return {
+    url: `http://127.0.0.1:${port}`,
+    asked,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((closed) => server.close(closed))
+    },
+  }
+}
