@@ -68,6 +68,20 @@ export const RESULT_FAULTS: readonly PlantedFault[] = [
     tests: 'the tag of a result',
   },
   {
+    name: 'a result is rendered anew for every range',
+    file: 'src/http/kept-results.ts',
+    find: 'known ?? (await render(payload, form, page))',
+    replace: 'await render(payload, form, known === null ? null : page)',
+    suites: ['test/unit/kept-results.test.ts'],
+  },
+  {
+    name: 'results are rendered all at once',
+    file: 'src/http/kept-results.ts',
+    find: 'const MAX_READING = 2',
+    replace: 'const MAX_READING = 2_000',
+    suites: ['test/unit/kept-results.test.ts'],
+  },
+  {
     name: 'a range of another result is given for this one’s',
     file: 'src/http/conditional.ts',
     find: '(given !== undefined && given !== tag)',
