@@ -6,6 +6,7 @@ import type { Ask } from '../../kernel/ask.ts'
 import type { Mailbox } from '../../kernel/mailbox.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { SessionCommand } from '../session/protocol.ts'
+import { emptyTable, insert, lookUp, remove, type Table, values } from '../table.ts'
 import type { GatewayCommand, GatewayLimits, GatewayMetrics, GatewaySessionView, SessionSpec } from './protocol.ts'
 
 type Stage = 'capturing' | 'init-queued' | 'init' | 'ready' | 'running' | 'post-run-queued' | 'post-run'
@@ -24,7 +25,8 @@ type Entry = {
 
 export type GatewayState = {
   readonly limits: GatewayLimits
-  readonly sessions: ReadonlyMap<SessionId, Entry>
+  readonly sessions: Table<SessionId, Entry>
+  readonly counts: Readonly<Record<Stage, number>>
   /** Higher priority first, then arrival. */
   readonly initQueue: readonly SessionId[]
   readonly postRunQueue: readonly SessionId[]
@@ -51,7 +53,8 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
   while (ready.reserve()) slots += 1
   const state: GatewayState = {
     limits,
-    sessions: new Map(),
+    sessions: emptyTable(),
+    counts: { capturing: 0, 'init-queued': 0, init: 0, ready: 0, running: 0, 'post-run-queued': 0, 'post-run': 0 },
     initQueue: [],
     postRunQueue: [],
     ready,
@@ -87,7 +90,7 @@ export function step(
     case 'open-session':
       return open(state, message.spec, nowMs)
     case 'cancel-session':
-      return state.sessions.has(message.session)
+      return lookUp(state.sessions, message.session) !== undefined
         ? [state, [{ type: 'tell-session', session: message.session, message: { type: 'cancel', reason: message.reason } }]]
         : [state, []]
     case 'session-prepared':
@@ -97,7 +100,7 @@ export function step(
     case 'session-closed':
       return closed(state, message.session)
     case 'session-status': {
-      const entry = state.sessions.get(message.session)
+      const entry = lookUp(state.sessions, message.session)
       if (entry === undefined) return [state, []]
       const { status, calls, model } = message
       const next = put(state, { ...entry, status, calls, model, changedAtMs: nowMs })
@@ -132,15 +135,16 @@ export function metricsOf(state: GatewayState): Omit<GatewayMetrics, 'arena'> {
 
 /** Its door is open, as far as the gateway knows. */
 export function isCapturing(state: GatewayState, session: SessionId): boolean {
-  return state.sessions.get(session)?.stage === 'capturing'
+  return lookUp(state.sessions, session)?.stage === 'capturing'
 }
 
 export function specOf(state: GatewayState, session: SessionId): SessionSpec | null {
-  return state.sessions.get(session)?.spec ?? null
+  return lookUp(state.sessions, session)?.spec ?? null
 }
 
 export function sessionsOf(state: GatewayState, nowMs: number): readonly GatewaySessionView[] {
-  return [...state.sessions.values()].map((entry) => ({
+  const longestHere = [...values(state.sessions)].toSorted((a, b) => a.openedAtMs - b.openedAtMs)
+  return longestHere.map((entry) => ({
     session: entry.spec.session,
     task: entry.spec.task,
     attempt: entry.spec.attempt,
@@ -164,9 +168,8 @@ function open(state: GatewayState, spec: SessionSpec, nowMs: number): Step {
     changedAtMs: nowMs,
   }
   if (spec.kind === 'capture') return openCapture(state, { ...entry, stage: 'capturing', holdsReservation: false })
-  const behind = state.initQueue.findIndex((id) => (state.sessions.get(id)?.spec.priority ?? 0) < spec.priority)
-  const at = behind === -1 ? state.initQueue.length : behind
-  const initQueue = [...state.initQueue.slice(0, at), spec.session, ...state.initQueue.slice(at)]
+  const before = state.initQueue.findLastIndex((id) => (lookUp(state.sessions, id)?.spec.priority ?? 0) >= spec.priority)
+  const initQueue = state.initQueue.toSpliced(before + 1, 0, spec.session)
   return grant({ ...put(state, entry), initQueue }, [{ type: 'spawn-session', spec }])
 }
 
@@ -183,7 +186,7 @@ function openCapture(state: GatewayState, entry: Entry): Step {
 }
 
 function prepared(state: GatewayState, session: SessionId, nowMs: number): Step {
-  const entry = state.sessions.get(session)
+  const entry = lookUp(state.sessions, session)
   if (entry?.stage !== 'init') return [state, []]
   state.ready.put(session)
   return grant(put(state, { ...entry, stage: 'ready', holdsReservation: false, changedAtMs: nowMs }), [])
@@ -191,7 +194,7 @@ function prepared(state: GatewayState, session: SessionId, nowMs: number): Step 
 
 /** From any stage before POSTRUN: the agent is gone, or never was. A READY place is kept until POSTRUN has room. */
 function leftRun(state: GatewayState, session: SessionId, nowMs: number): Step {
-  const entry = state.sessions.get(session)
+  const entry = lookUp(state.sessions, session)
   if (entry === undefined || entry.stage === 'post-run-queued' || entry.stage === 'post-run') return [state, []]
   let holdsReservation = entry.holdsReservation
   if (entry.stage === 'ready') {
@@ -200,22 +203,22 @@ function leftRun(state: GatewayState, session: SessionId, nowMs: number): Step {
     holdsReservation = state.ready.reserve()
   }
   const next = put(state, { ...entry, stage: 'post-run-queued', holdsReservation, changedAtMs: nowMs })
-  const initQueue = next.initQueue.filter((id) => id !== session)
+  const initQueue = entry.stage === 'init-queued' ? next.initQueue.filter((id) => id !== session) : next.initQueue
   return grant({ ...next, initQueue, postRunQueue: [...next.postRunQueue, session] }, [])
 }
 
 function closed(state: GatewayState, session: SessionId): Step {
-  const entry = state.sessions.get(session)
+  const entry = lookUp(state.sessions, session)
   if (entry === undefined) return [state, []]
   if (entry.stage === 'ready') state.ready.remove((id) => id === session)
   if (entry.holdsReservation) state.ready.releaseReservation()
-  const sessions = new Map(state.sessions)
-  sessions.delete(session)
+  const without = (queue: readonly SessionId[], stage: Stage) => (entry.stage === stage ? queue.filter((id) => id !== session) : queue)
   const next: GatewayState = {
     ...state,
-    sessions,
-    initQueue: state.initQueue.filter((id) => id !== session),
-    postRunQueue: state.postRunQueue.filter((id) => id !== session),
+    sessions: remove(state.sessions, session),
+    counts: moved(state.counts, entry.stage, null),
+    initQueue: without(state.initQueue, 'init-queued'),
+    postRunQueue: without(state.postRunQueue, 'post-run-queued'),
   }
   return settleDrain(...grant(next, [{ type: 'forget-session', session }]))
 }
@@ -226,8 +229,9 @@ function grant(state: GatewayState, before: readonly GatewayEffect[]): Step {
   let next = state
 
   while (next.postRunQueue.length > 0 && count(next, 'post-run') < next.limits.maxPostrunWorkers) {
-    const [session, ...postRunQueue] = next.postRunQueue
-    const entry = session === undefined ? undefined : next.sessions.get(session)
+    const [session] = next.postRunQueue
+    const postRunQueue = next.postRunQueue.slice(1)
+    const entry = session === undefined ? undefined : lookUp(next.sessions, session)
     next = { ...next, postRunQueue }
     if (entry === undefined) continue
     if (entry.holdsReservation) next.ready.releaseReservation()
@@ -240,15 +244,16 @@ function grant(state: GatewayState, before: readonly GatewayEffect[]): Step {
   while (mayRun && count(next, 'running') < next.limits.maxRunWorkers) {
     const session = next.ready.take()
     if (session === undefined) break
-    const entry = next.sessions.get(session)
+    const entry = lookUp(next.sessions, session)
     if (entry === undefined) continue
     next = put(next, { ...entry, stage: 'running' })
     effects.push({ type: 'tell-session', session, message: { type: 'begin-run' } })
   }
 
   while (next.initQueue.length > 0 && count(next, 'init') < next.limits.maxInitWorkers) {
-    const [session, ...initQueue] = next.initQueue
-    const entry = session === undefined ? undefined : next.sessions.get(session)
+    const [session] = next.initQueue
+    const initQueue = next.initQueue.slice(1)
+    const entry = session === undefined ? undefined : lookUp(next.sessions, session)
     next = { ...next, initQueue }
     if (entry === undefined) continue
     next = put(next, { ...entry, stage: 'init' })
@@ -269,13 +274,20 @@ function settleDrain(state: GatewayState, effects: readonly GatewayEffect[]): St
 }
 
 function put(state: GatewayState, entry: Entry): GatewayState {
-  const sessions = new Map(state.sessions)
-  sessions.set(entry.spec.session, entry)
-  return { ...state, sessions }
+  const { session } = entry.spec
+  const counts = moved(state.counts, lookUp(state.sessions, session)?.stage ?? null, entry.stage)
+  return { ...state, sessions: insert(state.sessions, session, entry), counts }
 }
 
-function count(state: GatewayState, stage: Stage): number {
-  let found = 0
-  for (const entry of state.sessions.values()) if (entry.stage === stage) found += 1
-  return found
+function count({ counts }: GatewayState, stage: Stage): number {
+  return counts[stage]
+}
+
+/** Null: it was, or will be, in none. */
+function moved(counts: GatewayState['counts'], from: Stage | null, to: Stage | null): GatewayState['counts'] {
+  if (from === to) return counts
+  const next = { ...counts }
+  if (from !== null) next[from] -= 1
+  if (to !== null) next[to] += 1
+  return next
 }
