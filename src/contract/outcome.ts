@@ -69,3 +69,8 @@ export const OUTCOMES: { readonly [K in Outcome]: OutcomeRule } = {
   evaluator_timeout: rule('TIMEOUT', 'evaluator', 'no', false, false),
   cancelled: rule('ERROR', 'cancelled', 'no', false, false),
 }
+
+/** Polar's own words where it was asked for, since its clients look for them; any other reason is told. */
+export function cancelledError(reason: string): string {
+  return reason === 'cancelled by the trainer' || reason === 'deleted' ? 'session cancelled' : `session cancelled: ${reason}`
+}

@@ -272,7 +272,7 @@ describe('cancel-session', () => {
     const [first, second, third] = world.view('t')!.sessions
     expect(world.cancelSession(second!.session)).toMatchObject({ status: 'POST_RUN', summary: null })
     expect(world.settles.map(({ facts }) => [facts.session, facts.outcome, facts.error])).toEqual([
-      [second!.session, 'cancelled', 'session cancelled: deleted'],
+      [second!.session, 'cancelled', 'session cancelled'],
     ])
     world.settleAll()
     world.demand(gateway, 5)
@@ -306,7 +306,7 @@ describe('cancel-session', () => {
     world.cancelSession(session!.session)
     world.cancel('t')
     world.loseGateway(gateway)
-    expect(world.settles.map(({ facts }) => facts.error)).toEqual(['session cancelled: deleted'])
+    expect(world.settles.map(({ facts }) => facts.error)).toEqual(['session cancelled'])
   })
 
   it('takes effect on one that is still being recorded as soon as it is', () => {
@@ -317,7 +317,7 @@ describe('cancel-session', () => {
     world.settleAll()
     expect(answer()).toMatchObject({ type: 'opened' })
     expect(world.opened).toEqual([])
-    expect(world.session(SESSION)).toMatchObject({ summary: { error: 'session cancelled: deleted' } })
+    expect(world.session(SESSION)).toMatchObject({ summary: { error: 'session cancelled' } })
   })
 
   it('leaves an ended session as it is, and knows no other', () => {

@@ -105,8 +105,8 @@ describe('cancel', () => {
     const [first] = world.opened
     expect(world.cancels).toEqual([{ gateway, session: first!.spec.session, reason: 'cancelled by the trainer' }])
     expect(world.settles.map(({ facts }) => [facts.outcome, facts.error, facts.taskMetadata])).toEqual([
-      ['cancelled', 'session cancelled: cancelled by the trainer', { group_id: 7 }],
-      ['cancelled', 'session cancelled: cancelled by the trainer', { group_id: 7 }],
+      ['cancelled', 'session cancelled', { group_id: 7 }],
+      ['cancelled', 'session cancelled', { group_id: 7 }],
     ])
     world.settleAll()
     expect(world.view('t')).toMatchObject({ status: 'cancelling', completedSessions: 2 })

@@ -1,5 +1,6 @@
 // Results of sessions that nobody will report on: they have no traces, and go into the ledger a few at a time.
 import type { SessionId } from '../../contract/ids.ts'
+import { cancelledError } from '../../contract/outcome.ts'
 import type { ResultFacts } from '../builder/protocol.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import type { ActiveTask, DispatchedSession, PendingSession, SettlingSession } from './entries.ts'
@@ -38,7 +39,7 @@ export function settlingEntry(turn: Turn, task: ActiveTask, entry: PendingSessio
     task: nameOf(task),
     attempt,
     node: gateway ?? '',
-    ...(silence === 'gateway lost' ? lostWith(gateway ?? '') : { outcome: 'cancelled', error: `session cancelled: ${silence}` }),
+    ...(silence === 'gateway lost' ? lostWith(gateway ?? '') : { outcome: 'cancelled', error: cancelledError(silence) }),
     timing: entry.phase === 'dispatched' ? { e2e_ms: turn.now.nowMs - task.admittedAtMs } : {},
     taskMetadata: silence === EARLY_STOP ? { ...metadata, early_stop_cancelled: true, fully_masked: true } : metadata,
     agentResult: {},

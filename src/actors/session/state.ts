@@ -1,4 +1,5 @@
 // One attempt of one session: its phase, budgets and outcome. Pure; actor.ts runs the effects.
+import { cancelledError } from '../../contract/outcome.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
@@ -266,7 +267,7 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
 
 function cancel(state: SessionState, reason: CancelReason, nowMs: number): SessionStep {
   if (state.phase === 'closed') return [state, []]
-  const verdict: Verdict = { outcome: 'cancelled', error: `session cancelled: ${reason}` }
+  const verdict: Verdict = { outcome: 'cancelled', error: cancelledError(reason) }
   switch (state.phase) {
     case 'queued':
     case 'starting':

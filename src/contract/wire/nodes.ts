@@ -52,7 +52,8 @@ export const nodeRegistration = z
   })
   .meta({ id: 'NodeRegistration' })
 
-export const nodeHeartbeat = z.object({ metrics: z.record(z.string(), z.unknown()).default({}) }).meta({ id: 'NodeHeartbeat' })
+/** A stage that is left out has nobody in it. */
+export const nodeHeartbeat = z.object({ metrics: nodeStageMetrics.partial().default({}) }).meta({ id: 'NodeHeartbeat' })
 
 export const health = z
   .object({
