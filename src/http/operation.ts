@@ -87,13 +87,13 @@ const ANY_ERROR = {
   content: ERROR_CONTENT,
 }
 
-/** Several codes may share one status; the header `x-polar-error` says which it was. */
+/** Several codes may share one status; the header says which it was. */
 function errorAnswers(codes: readonly ErrorCode[]): Record<number, object> {
   const answers: Record<number, object> = {}
   for (const { status } of codes.map((code) => ERRORS[code])) {
     const alike = [...new Set(codes)].filter((code) => ERRORS[code].status === status)
     const description = alike.map((code) => `${code}: ${ERRORS[code].detail}`).join('; ')
-    answers[status] = { description, content: ERROR_CONTENT }
+    answers[status] = { description, headers: { 'x-polar-error': { type: 'string', enum: alike } }, content: ERROR_CONTENT }
   }
   return answers
 }

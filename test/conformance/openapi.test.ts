@@ -193,6 +193,10 @@ describe('an answer', () => {
     const answer = await ask(method, url, body)
     expect(answer.status).toBeGreaterThanOrEqual(400)
     expect(check.problemOf(method, url, answer)).toBeNull()
+    const answers = asObject(check.operationOf(method, url)?.about.responses)
+    const headers = asObject(asObject(answers[String(answer.status)]).headers)
+    if (answer.status !== 413)
+      expect(headers).toMatchObject({ 'x-polar-error': { schema: { enum: expect.arrayContaining([answer.code]) } } })
   })
 
   it('is an event stream of documented data, whatever its event', () => {
@@ -239,7 +243,8 @@ async function ask(method: Call[0], url: string, body: object | undefined) {
     ...(body === undefined ? {} : { payload: body }),
   })
   const answered: unknown = reply.body === '' ? null : JSON.parse(reply.body)
-  return { status: reply.statusCode, contentType: String(reply.headers['content-type']), body: answered }
+  const code = reply.headers['x-polar-error']
+  return { status: reply.statusCode, contentType: String(reply.headers['content-type']), body: answered, code }
 }
 
 function methodOf(method: string) {

@@ -12,7 +12,7 @@ import { openControl } from './control-world.ts'
 const current = currentEdition()
 const file = `schemas/v${SCHEMA_VERSION.split('.')[0]}.json`
 const path = resolve(import.meta.dirname, '../..', file)
-const renewal = `node scripts/schemas.ts > ${file}`
+const renewal = `node scripts/schemas.ts > ${file} (once this version was released, a higher minor in src/contract/wire/version.ts first)`
 
 describe('the promised messages', () => {
   it('keep their meaning: a change that breaks a client needs a new major version in src/contract/wire/version.ts', () => {

@@ -21,7 +21,7 @@ export type AnswerCheck = {
  */
 export function openAnswerCheck(document: JsonSchema): AnswerCheck {
   const validator = new Validator({ strict: false, validateFormats: false, allErrors: true })
-  validator.addSchema(closed(document), 'openapi')
+  validator.addSchema(closedSchema(document), 'openapi')
   const paths = Object.keys(asObject(document.paths)).map((path) => ({ path, pattern: patternOf(path) }))
 
   function operationOf(method: string, url: string) {
@@ -63,7 +63,7 @@ export function openAnswerCheck(document: JsonSchema): AnswerCheck {
 }
 
 /** Objects that name keys and say nothing of others have no others. */
-function closed(value: unknown): JsonSchema {
+export function closedSchema(value: unknown): JsonSchema {
   return asObject(closedPart(value))
 }
 

@@ -32,12 +32,13 @@ const agentResult = z
     error: z.string(),
     timeout_source: z.string().describe('agent or session'),
     timeout_stage: z.string().describe('setup, exec or postprocess'),
+    isolation: z.string().describe('how the agent was kept apart, where the runtime says'),
     runtime_notes: z.array(z.unknown()),
   })
   .partial()
 
 const evaluation = z
-  .object({
+  .looseObject({
     strategy: z.string().nullable(),
     outcome_reward: reward.nullable(),
     trace_rewards: z.array(reward).nullable().describe('one for each row, in order'),
@@ -45,6 +46,7 @@ const evaluation = z
     log: z.string(),
   })
   .partial()
+  .describe('and what the evaluator says of its grade')
 
 export const trajectoryMetadata = z
   .object({
