@@ -19,13 +19,14 @@ const blocks =
 /** What has happened on some day: a search that never gets anywhere would find nothing. */
 const reached = new Set<string>()
 
-function note({ views, results, records, snapshots, arrivals }: Day): void {
+function note({ views, captures, results, records, snapshots, arrivals }: Day): void {
   for (const { result, attempt } of results.values()) {
     reached.add(`outcome ${String(result.trajectory.metadata.outcome)}`)
     if (attempt > 1) reached.add('a second attempt')
     for (const trace of result.trajectory.traces)
       if (trace.loss_mask.indexOf(0, trace.loss_mask.indexOf(1)) > 0) reached.add('merged turns')
   }
+  for (const { summary } of captures.values()) reached.add(`elsewhere ${summary?.outcome}`)
   for (const view of views.values()) {
     reached.add(`task ${view.status}`)
     reached.add(`delivery ${view.delivery}`)
@@ -70,6 +71,7 @@ describe('a whole node in virtual time', () => {
       expect([...reached].sort()).toEqual(
         expect.arrayContaining([
           ...expected,
+          ...['completed', 'agent_timeout', 'harness_error', 'interrupted', 'cancelled'].map((outcome) => `elsewhere ${outcome}`),
           ...['task completed', 'task cancelled', 'task failed', 'delivery none', 'delivery delivered', 'delivery dead'],
           ...[
             'call ok',

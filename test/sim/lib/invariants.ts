@@ -4,6 +4,7 @@ import type { CallRecord } from '../../../src/contract/call.ts'
 import type { CallId } from '../../../src/contract/ids.ts'
 import { OUTCOMES } from '../../../src/contract/outcome.ts'
 import type { Trace } from '../../../src/contract/result.ts'
+import { everyCaptureEndsOnce } from './capture-endings.ts'
 import type { Emission } from './model.ts'
 import type { Day, StoredSession } from './simulation.ts'
 
@@ -12,6 +13,7 @@ type Check = (day: Day) => readonly string[]
 const CHECKS: readonly Check[] = [
   faultless,
   everyTaskEndsOnce,
+  everyCaptureEndsOnce,
   everyResultIsDelivered,
   limitsHold,
   arenaIsWhole,

@@ -1,10 +1,12 @@
 // What one seed makes of a node and its day: limits, tasks, cancels and faults.
 import type { GatewayLimits } from '../../../src/actors/gateway/protocol.ts'
-import { gatewayId, replicaId } from '../../../src/contract/ids.ts'
+import { gatewayId, knownSessionId, replicaId } from '../../../src/contract/ids.ts'
+import { capturedTask, captureSchema } from '../../../src/contract/session.ts'
 import { type TaskRequest, taskRequestSchema } from '../../../src/contract/task.ts'
 import { seededRandom } from '../../../src/kernel/world.ts'
 import type { GatewaySetup } from '../../../src/threads/gateway.ts'
 import type { NodeSetup } from '../../../src/topology.ts'
+import type { CapturePlan } from './captures.ts'
 import { ENGINE_FAULTS, type EngineFaults, replicaUrl } from './engine.ts'
 import type { RuntimeFaults } from './runtime.ts'
 
@@ -20,6 +22,7 @@ export type Schedule = {
   readonly seed: number
   readonly setup: NodeSetup
   readonly tasks: readonly TaskPlan[]
+  readonly captures: readonly CapturePlan[]
   readonly impatience: number
   readonly runtime: RuntimeFaults
   readonly engine: EngineFaults
@@ -108,6 +111,24 @@ export function drawSchedule(seed: number): Schedule {
       cancelAtMs: chance(0.2) ? random.next() * 2 * spanMs : null,
     }
   }
+  const capture = (index: number): CapturePlan => {
+    const session = knownSessionId(`sk-polar-elsewhere-${index}`)
+    const pinned = between(-1, gateways - 1)
+    return {
+      session,
+      request: capturedTask(
+        session,
+        captureSchema.parse({ timeout_seconds: pick(5, 60, 600), builder: { strategy: pick('prefix_merging', 'per_request') } }),
+      ),
+      gateway: pinned < 0 ? null : gatewayId(`gateway-${pinned}`),
+      openAtMs: random.next() * spanMs,
+      resultUrl: chance(0.5) ? `http://trainer-${between(0, 1)}:9000/session` : null,
+      end: pick('finish', 'finish', 'delete', 'forget'),
+      // Some are ended in the middle of what they do.
+      patienceMs: pick(1_000, 600_000),
+      reward: pick(null, 0, 1),
+    }
+  }
   return {
     seed,
     setup: {
@@ -131,6 +152,7 @@ export function drawSchedule(seed: number): Schedule {
       drainMs: 600_000,
     },
     tasks: Array.from({ length: between(1, 4) }, (_, index) => task(index)),
+    captures: Array.from({ length: pick(0, 0, 1, 3) }, (_, index) => capture(index)),
     impatience: pick(0, 0.002, 0.02),
     // The longest start ends while whoever gave it up still waits for its sandbox to be stopped.
     runtime: { rate: trouble / 2, maxLatencyMs: pick(10, 500), slowStartMs: INIT_MS + TEARDOWN_MS },

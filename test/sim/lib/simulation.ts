@@ -1,7 +1,7 @@
 // One whole node through one seeded day: tasks come, agents run, things fail, and at the end everything is looked at.
 import type { GatewaySnapshot } from '../../../src/actors/gateway/protocol.ts'
 import type { LedgerCommand, StoredResult } from '../../../src/actors/ledger/protocol.ts'
-import type { NodeEvent, RolloutServerCommand, SubmitReply, TaskView } from '../../../src/actors/rollout-server/protocol.ts'
+import type { NodeEvent, RolloutServerCommand, SessionView, SubmitReply, TaskView } from '../../../src/actors/rollout-server/protocol.ts'
 import type { CallRecord } from '../../../src/contract/call.ts'
 import { type SessionId, type TaskId, taskId } from '../../../src/contract/ids.ts'
 import type { SessionResult } from '../../../src/contract/result.ts'
@@ -13,6 +13,7 @@ import { type InlineNode, openInlineNode } from '../../../src/topology.ts'
 import { unpackSession } from '../../../src/trajectory/pack.ts'
 import { openFakeSink } from '../../lib/proxy-fixture.ts'
 import { type Agents, openAgents } from './agent.ts'
+import { captureElsewhere } from './captures.ts'
 import { type Engine, openEngine } from './engine.ts'
 import { type Model, openModel } from './model.ts'
 import { type Arrival, openReceiver } from './receiver.ts'
@@ -31,6 +32,8 @@ export type Day = {
   /** By the trainer's own account: tasks whose submit was answered `submitted`. */
   readonly accepted: readonly TaskId[]
   readonly views: ReadonlyMap<TaskId, TaskView>
+  /** As they were seen last. */
+  readonly captures: ReadonlyMap<SessionId, SessionView>
   readonly results: ReadonlyMap<SessionId, StoredSession>
   readonly events: readonly NodeEvent[]
   /** Every record that the ledger was given, in order. */
@@ -188,27 +191,36 @@ async function openDay(schedule: Schedule) {
 
   async function day(): Promise<Omit<Day, 'actorsAfterClose'>> {
     const dying = die()
-    const accepted = (await Promise.all(schedule.tasks.map(train))).filter((task) => task !== null)
+    const [trained] = await Promise.all([
+      Promise.all(schedule.tasks.map(train)),
+      ...schedule.captures.map((plan) => captureElsewhere(plan, { world, agents, ask, askGateway: opened.askGateway })),
+    ])
+    const accepted = trained.filter((task) => task !== null)
     const views = new Map<TaskId, TaskView>()
-    while (world.clock.nowMs() < LONGEST_DAY_MS) {
-      await look()
+    const captures = new Map<SessionId, SessionView>()
+    const readAll = async (): Promise<void> => {
       for (const task of accepted) {
         const view = await readTask(task)
         if (view !== null) views.set(task, view)
       }
-      if ([...views.values()].every(isSettled)) break
+      for (const { session } of schedule.captures) {
+        const view = await ask<SessionView | null>((reply) => ({ type: 'read-session', session, ask: reply }))
+        if (view !== null) captures.set(session, view)
+      }
+    }
+    while (world.clock.nowMs() < LONGEST_DAY_MS) {
+      await look()
+      await readAll()
+      if ([...views.values()].every(isSettled) && [...captures.values()].every(({ summary }) => summary !== null)) break
       await sleep(world, LOOK_EVERY_MS)
     }
     await dying
     // What is read from here on is to be read, not searched for.
     world.calm()
     await look()
-    for (const task of accepted) {
-      const view = await readTask(task)
-      if (view !== null) views.set(task, view)
-    }
+    await readAll()
     const results = new Map<SessionId, StoredSession>()
-    for (const { session } of [...views.values()].flatMap((view) => view.sessions)) {
+    for (const { session } of [...[...views.values()].flatMap((view) => view.sessions), ...captures.values()]) {
       const stored = await opened.kernel.ask<LedgerCommand, StoredResult>(
         opened.ledger,
         (reply) => ({ type: 'read-result', session, ask: reply }),
@@ -226,6 +238,7 @@ async function openDay(schedule: Schedule) {
       schedule,
       accepted,
       views,
+      captures,
       results,
       events,
       records,
