@@ -80,8 +80,7 @@ async function submit(control: EvalControl, task: PlannedTask, signal: AbortSign
     const reply = await control.post('/rollout/task/submit', task.request)
     if (reply.status === 200) return null
     const problem = `task ${task.name} was not accepted: ${reply.detail}`
-    if (reply.status >= 400 && reply.status < 500 && reply.status !== 429)
-      return { ok: false, isRefusal: reply.status === 422 || reply.status === 409, problem }
+    if (reply.status >= 400 && reply.status < 500 && reply.status !== 429) return { ok: false, isRefusal: reply.status !== 404, problem }
     if (reply.status !== 429) silences += 1
     if (silences > MAX_SILENCES) return { ok: false, isRefusal: false, problem }
     await delay(RETRY_MS, undefined, { signal })

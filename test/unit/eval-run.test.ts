@@ -91,11 +91,16 @@ describe('running a plan', () => {
     expect(ran).toEqual({ ok: false, isRefusal: false, problem: 'the node forgot task t0 (id-0) 3 times' })
   })
 
-  it.each([422, 409])('ends with the first task that is refused for good (%i), and starts no other', async (status) => {
+  it.each([422, 409, 401])('ends with the first task that is refused for good (%i), and starts no other', async (status) => {
     const { asked, control } = node([{ status, body: {}, detail: 'why' }], [ended])
     const { ran } = await run(control, 5, { concurrency: 1 })
     expect(ran).toEqual({ ok: false, isRefusal: true, problem: 'task t0 was not accepted: why' })
     expect(asked.submits).toHaveLength(1)
+  })
+
+  it('takes what answers 404 to a submit for no node', async () => {
+    const { ran } = await run(node([unknown], [ended]).control, 1)
+    expect(ran).toEqual({ ok: false, isRefusal: false, problem: 'task t0 was not accepted: 404: no task' })
   })
 
   it('ends when the node can no longer be read', async () => {
