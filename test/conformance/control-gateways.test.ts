@@ -384,6 +384,25 @@ describe('the registry', () => {
   })
 })
 
+it('gateways are listed as they are configured, whichever started first', async () => {
+  await control.close()
+  const second = gatewayId('a-second')
+  control = await openControl({
+    inference: openInferencePauses([GATEWAY, second], (...question) => control.options.askGateway(...question)),
+  })
+  control.kernel.tell(control.server, {
+    type: 'gateway-started',
+    gateway: second,
+    address: control.gateway,
+    url: 'http://h',
+    limits: control.limits,
+  })
+  control.startGateway(1)
+  const ids = async () => (await control.call('GET', '/nodes')).body.map(({ node_id }: { readonly node_id: string }) => node_id)
+  await vi.waitFor(async () => expect(await ids()).toHaveLength(2), { interval: 1 })
+  expect(await ids()).toEqual(['g0', 'a-second'])
+})
+
 describe('gateway_url', () => {
   it.each([
     ['http://trainer.example/polar/', 'http://trainer.example/polar/gateways/g0'],

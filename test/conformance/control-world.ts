@@ -241,6 +241,8 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}, ma
     server,
     events,
     held,
+    gateway,
+    limits: LIMITS,
     /** The model calls of the gateway: those that a test says are in flight. */
     calls,
     running,

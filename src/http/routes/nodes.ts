@@ -43,11 +43,14 @@ export function nodeRoutes(app: FastifyInstance, context: RouteContext): void {
   })
 }
 
-/** GatewayNodeInfo of every gateway, or of one; null when the rollout server does not answer. */
+/** GatewayNodeInfo of every gateway, in the order of the configuration, or of one; null when the rollout server does not answer. */
 export async function readNodes(context: RouteContext, only?: string): Promise<readonly Readonly<Record<string, unknown>>[] | null> {
   const answer = await context.askServer<readonly GatewayView[]>((ask) => ({ type: 'list-gateways', ask }))
   if (!answer.ok) return null
-  return Promise.all(answer.value.filter((view) => only === undefined || view.gateway === only).map((view) => readNode(context, view)))
+  const { gateways } = context.inference
+  const views = answer.value.filter(({ gateway }) => only === undefined || gateway === only)
+  const ordered = views.toSorted((a, b) => gateways.indexOf(a.gateway) - gateways.indexOf(b.gateway))
+  return Promise.all(ordered.map((view) => readNode(context, view)))
 }
 
 /** With what the gateway itself says, if it does. */
