@@ -1,6 +1,6 @@
 // The OpenAPI document: what the routes say of themselves, beside what holds for all of them.
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
-import { namedJsonSchema } from '../contract/wire/json-schema.ts'
+import { namedJsonSchemas } from '../contract/wire/json-schema.ts'
 import { MESSAGES } from '../contract/wire/messages.ts'
 import { SCHEMA_VERSION } from '../contract/wire/version.ts'
 import { componentPlace, OPTIONAL_BODY, type Operation } from './operation.ts'
@@ -49,7 +49,7 @@ export const OPENAPI: FastifyDynamicSwaggerOptions = {
 }
 
 function components() {
-  return Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, namedJsonSchema(name, schema, componentPlace)]))
+  return namedJsonSchemas(Object.fromEntries(MESSAGES.map(({ name, schema }) => [name, schema])), componentPlace)
 }
 
 function finished(path: string, item: object): object {

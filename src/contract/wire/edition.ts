@@ -1,5 +1,5 @@
 // All messages of one version in one document: what is kept beside the code, to tell whether a later one still means the same.
-import { type JsonSchema, namedJsonSchema } from './json-schema.ts'
+import { type JsonSchema, namedJsonSchemas } from './json-schema.ts'
 import { MESSAGES, type Message } from './messages.ts'
 import { SCHEMA_VERSION } from './version.ts'
 
@@ -10,7 +10,8 @@ export type Edition = {
 
 /** Schemas refer to one another by JSON pointer. */
 export function editionOf(version: string, messages: readonly Message[]): Edition {
-  const entries = messages.map(({ name, direction, schema }) => [name, { direction, schema: namedJsonSchema(name, schema, placeOf) }])
+  const schemas = namedJsonSchemas(Object.fromEntries(messages.map(({ name, schema }) => [name, schema])), placeOf)
+  const entries = messages.map(({ name, direction }) => [name, { direction, schema: schemas[name] }])
   return { schema_version: version, messages: Object.fromEntries(entries) }
 }
 

@@ -14,11 +14,16 @@ export function jsonSchema(schema: z.ZodType, place: (id: string) => string): Js
   return placed(rest, place)
 }
 
-/** What stands behind the id of such a schema, and not only the reference to it. */
-export function namedJsonSchema(id: string, schema: z.ZodType, place: (id: string) => string): JsonSchema {
-  const definition = rendered(schema).$defs?.[id]
-  if (definition === undefined) throw new Error(`the schema of ${id} does not bear that id`)
-  return placed(definition, place)
+/** What stands behind the ids of such schemas, and not only the references to them. */
+export function namedJsonSchemas(schemas: Readonly<Record<string, z.ZodType>>, place: (id: string) => string): Record<string, JsonSchema> {
+  // Rendered together, so that none is rendered anew for each that refers to it.
+  const { $defs = {} } = rendered(z.object(schemas))
+  const named = Object.keys(schemas).map((id) => {
+    const definition = $defs[id]
+    if (definition === undefined) throw new Error(`the schema of ${id} does not bear that id`)
+    return [id, placed(definition, place)]
+  })
+  return Object.fromEntries(named)
 }
 
 /** Complete in itself: what it refers to stands in `$defs`. */
