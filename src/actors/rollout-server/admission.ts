@@ -23,7 +23,7 @@ const MAX_WAITING_SUBMITS = 16
 /** What a task and a session by itself may both be told. */
 type Refusal = Extract<SubmitReply, { readonly type: 'conflict' | 'overloaded' | 'not-recorded' }>
 
-export const overloaded = { type: 'overloaded', retryAfterSeconds: 5 } as const
+export const OVERLOADED = { type: 'overloaded', retryAfterSeconds: 5 } as const
 
 const NO_TOTALS: Totals = { ended: 0, errored: 0, usable: 0, rewardSum: 0, rewarded: 0, traces: 0, calls: 0, ranMs: 0 }
 
@@ -38,7 +38,7 @@ export function admit(turn: Turn, message: Extract<RolloutServerSignal, { readon
     return reply(turn, ask, { type: 'conflict', detail: `task ${task} was cancelled before it was submitted` })
   }
   if (turn.state.admission === 'stopped') return reply(turn, ask, { type: 'not-recorded', detail: 'the node is stopping' })
-  if (!hasRoom(turn.state, request.num_samples)) return reply(turn, ask, overloaded)
+  if (!hasRoom(turn.state, request.num_samples)) return reply(turn, ask, OVERLOADED)
   record(turn, { task, single: null, request, digest, sessions, submitter })
 }
 
@@ -125,7 +125,7 @@ function answerKnown(turn: Turn, known: TaskEntry, digest: string, submitter: Ex
 
 /** The same body again, before the first was answered: both get that answer. */
 export function waitForRecord(turn: Turn, recording: RecordingTask, submitter: Submitter) {
-  if (recording.submitters.length >= MAX_WAITING_SUBMITS) return reply<Refusal>(turn, submitter.ask, overloaded)
+  if (recording.submitters.length >= MAX_WAITING_SUBMITS) return reply<Refusal>(turn, submitter.ask, OVERLOADED)
   turn.state = putTask(turn.state, { ...recording, submitters: [...recording.submitters, submitter] })
 }
 

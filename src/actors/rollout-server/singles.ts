@@ -1,6 +1,6 @@
 // How a session by itself comes in: as a task of one that only this server, the ledger and the outbox know to be a task.
 import { soleTaskId } from '../../contract/ids.ts'
-import { hasRoom, overloaded, record, waitForRecord } from './admission.ts'
+import { hasRoom, OVERLOADED, record, waitForRecord } from './admission.ts'
 import { roomForCapture } from './captures.ts'
 import type { RolloutServerSignal, ServerState, Single } from './entries.ts'
 import type { SubmitSessionReply } from './protocol.ts'
@@ -19,7 +19,7 @@ export function admitSession(turn: Turn, message: Extract<RolloutServerSignal, {
     return reply(turn, ask, { type: 'opened', view: sessionView(task, entry) })
   }
   if (turn.state.admission === 'stopped') return reply(turn, ask, { type: 'not-recorded', detail: 'the node is stopping' })
-  if (!hasRoom(turn.state, 1)) return reply(turn, ask, overloaded)
+  if (!hasRoom(turn.state, 1)) return reply(turn, ask, OVERLOADED)
   const place = placeFor(turn.state, single)
   if ('type' in place) return reply(turn, ask, place)
   record(turn, { task: soleTaskId(session), single: place, request, digest, sessions: [session], submitter: { of: 'session', ask } })
@@ -34,5 +34,5 @@ function placeFor(
   if (wanted === undefined || wanted?.draining === true) return { type: 'gateway-unknown' }
   if (kind === 'agent') return { kind, gateway }
   const room = roomForCapture(state, gateway)
-  return room === null ? overloaded : { kind, gateway: room }
+  return room === null ? OVERLOADED : { kind, gateway: room }
 }

@@ -4,7 +4,7 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason } from '../gateway/protocol.ts'
 import { itemsOf, mapItems } from '../roster.ts'
 import { lookUp } from '../table.ts'
-import type { ActiveTask, SessionEntry } from './entries.ts'
+import type { ActiveTask } from './entries.ts'
 import type { EarlyStopAccount, RolloutServerCommand } from './protocol.ts'
 import { EARLY_STOP, endWithoutReport, type Silence, settleLater, settlingEntry } from './settling.ts'
 import { findSession, publishTask, putTask, reply, sendCancel, type Turn, takeOutOfLine, withSession } from './turn.ts'
@@ -17,7 +17,10 @@ export function stopTask(turn: Turn, task: ActiveTask, reason: CancelReason) {
     stop: reason,
     updatedAtMs: turn.now.wallMs,
     earlyStop: reason === EARLY_STOP ? accountOf(task, turn.now.nowMs) : task.earlyStop,
-    sessions: mapItems(task.sessions, (entry) => (isTold(entry) ? { ...entry, stop: reason } : entry)),
+    // A session that was deleted by itself keeps that reason.
+    sessions: mapItems(task.sessions, (entry) =>
+      entry.phase === 'dispatched' && entry.stop !== 'deleted' ? { ...entry, stop: reason } : entry,
+    ),
   }
   turn.state = putTask(turn.state, stopped)
   publishTask(turn, 'task.updated', stopped)
@@ -95,11 +98,6 @@ export function stopSessions(turn: Turn, ask: Ask<number>) {
     if (task.stop === null) stopTask(turn, task, 'node is stopping')
   }
   reply(turn, ask, stopped)
-}
-
-/** A session that was deleted by itself keeps that reason when its task is stopped. */
-function isTold(entry: SessionEntry): entry is Extract<SessionEntry, { readonly phase: 'dispatched' }> {
-  return entry.phase === 'dispatched' && entry.stop !== 'deleted'
 }
 
 function accountOf(task: ActiveTask, nowMs: number): EarlyStopAccount {
