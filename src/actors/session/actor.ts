@@ -20,9 +20,10 @@ import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { AgentEnded, SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
 import type { SessionEffect, SessionPolicy, SessionStep } from './phases.ts'
+import { reported } from './post-run.ts'
 import { prepareSession } from './preparation.ts'
 import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
-import { openSession, reported, step } from './state.ts'
+import { openSession, step } from './state.ts'
 
 type SessionPeers = {
   readonly gateway: Address<GatewayCommand>

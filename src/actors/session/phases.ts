@@ -143,3 +143,7 @@ export function endedOf(state: Ended): Ended {
   const { verdict, sandbox, ended, clientReward } = state
   return { ...commonOf(state), verdict, sandbox, ended, clientReward }
 }
+
+export function prefixed(first: SessionEffect, [state, effects]: SessionStep): SessionStep {
+  return [state, [first, ...effects]]
+}

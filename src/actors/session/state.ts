@@ -1,26 +1,24 @@
 // One attempt of one session: its phase, budgets and outcome. Pure; actor.ts runs the effects.
 import { cancelledError } from '../../contract/outcome.ts'
-import type { Evaluation } from '../../evaluators/evaluator.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
-import { beginCapture, captureFinished, captureTimedOut, clientEvaluation, countCall, leaveCapture } from './capture.ts'
+import { beginCapture, captureFinished, captureTimedOut, countCall, leaveCapture } from './capture.ts'
 import {
   announcement,
   commonOf,
-  type Ended,
-  endedOf,
   type Live,
   marked,
+  prefixed,
   type SessionEffect,
   type SessionPolicy,
   type SessionState,
   type SessionStep,
   type Verdict,
 } from './phases.ts'
+import { beginPostRun, built, evaluated, finish, finished, recorded, recordOf, report, sandboxesStopped, sealed } from './post-run.ts'
 import type { Deadline, SessionMessage } from './protocol.ts'
-import { timingOf } from './timing.ts'
-import { afterEvaluation, afterSeal, isGraded, type Judge, overridden, verdictOf } from './verdict.ts'
+import { type Judge, overridden, verdictOf } from './verdict.ts'
 
 export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: number): SessionState {
   return {
@@ -140,85 +138,27 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       const verdict = isDead ? state.verdict : overridden(state, { outcome: 'runtime_error', error: 'the agent could not be stopped' })
       return [{ ...state, phase: 'sealing', verdict, marks: marked(state, 'agentGone', nowMs) }, [{ type: 'seal' }]]
     }
-    case 'sealed': {
-      if (state.phase !== 'sealing') return [state, []]
-      const sealed = message.result.ok ? message.result.value : null
-      const verdict = message.result.ok
-        ? afterSeal(state, sealed)
-        : { outcome: 'runtime_error' as const, error: `the captured calls could not be sealed: ${message.result.error.message}` }
-      return [
-        { ...state, phase: 'post-run-queued', sealed, verdict: overridden(state, verdict), marks: marked(state, 'postRunQueued', nowMs) },
-        [announcement(state, 'POST_RUN'), { type: 'tell-gateway', fact: 'session-left-run' }],
-      ]
-    }
-    case 'begin-post-run': {
-      if (state.phase !== 'post-run-queued') return [state, []]
-      const begun = { ...state, marks: marked(state, 'postRunBegan', nowMs) }
-      if (state.sealed === null) return finish(begun, null, null, nowMs)
-      return [
-        { ...begun, phase: 'building', marks: marked(begun, 'buildBegan', nowMs) },
-        [announcement(state, 'BUILDING'), { type: 'build', sealed: state.sealed }],
-      ]
-    }
+    case 'sealed':
+      return sealed(state, message, nowMs)
+    case 'begin-post-run':
+      return beginPostRun(state, nowMs)
     case 'built':
       return built(state, message, nowMs)
-    case 'evaluated': {
-      if (state.phase !== 'evaluating') return [state, []]
-      const { result } = message
-      const durations = { ...state.durations, eval_ms: nowMs - (state.marks.evaluateBegan ?? nowMs) }
-      const evaluation = result.ok && result.value.type !== 'timed-out' ? result.value : null
-      const verdict = overridden(state, afterEvaluation(state, result))
-      const finished = finish({ ...state, durations, verdict }, state.payload, evaluation, nowMs)
-      return result.ok ? finished : prefixed({ type: 'withdraw-evaluation' }, finished)
-    }
-    case 'finished': {
-      if (state.phase !== 'finishing') return [state, []]
-      const { result } = message
-      if (result.ok && result.value.type === 'finished') {
-        const { payload, summary } = result.value
-        const isStopped = state.spec.kind === 'capture'
-        const record: SessionEffect = { type: 'record', payload, summary, isRetry: false }
-        return [{ ...state, phase: 'recording', payload, summary, isStopped }, isStopped ? [record] : [record, { type: 'stop-sandboxes' }]]
-      }
-      // The result could not be made from what was built: a result without traces always can.
-      const error = result.ok && result.value.type === 'build-failed' ? result.value.error : result.ok ? 'unexpected reply' : result.error
-      const verdict = overridden(state, { outcome: 'build_error', error: `the result could not be made: ${error}` })
-      return finish({ ...state, verdict }, null, null, nowMs)
-    }
-    case 'recorded': {
-      if (state.phase !== 'recording') return [state, []]
-      const { result } = message
-      const refusal = result.ok && result.value.type === 'refused' ? result.value : null
-      if (refusal?.reason === 'too-large' && state.verdict.outcome !== 'build_error') {
-        const verdict = overridden(state, { outcome: 'build_error', error: refusal.detail })
-        return finish({ ...state, verdict }, null, null, nowMs)
-      }
-      // Held until the ledger takes it: a result that is not recorded must not be reported. In a conflict the session was ended without us,
-      // and nobody listens to its report any more.
-      if (!result.ok || (refusal !== null && refusal.reason !== 'conflict')) {
-        return [state, [{ type: 'record', payload: state.payload, summary: state.summary, isRetry: true }]]
-      }
-      if (state.isStopped) return [{ ...state, phase: 'reporting' }, [{ type: 'report', summary: state.summary }]]
-      return [{ ...state, phase: 'stopping' }, []]
-    }
-    case 'sandboxes-stopped': {
-      if (state.phase === 'recording') return [{ ...state, isStopped: true }, []]
-      if (state.phase !== 'stopping') return [state, []]
-      return [{ ...state, phase: 'reporting' }, [{ type: 'report', summary: state.summary }]]
-    }
+    case 'evaluated':
+      return evaluated(state, message, nowMs)
+    case 'finished':
+      return finished(state, message, nowMs)
+    case 'recorded':
+      return recorded(state, message, nowMs)
+    case 'sandboxes-stopped':
+      return sandboxesStopped(state)
     case 'record-again':
-      if (state.phase !== 'recording') return [state, []]
-      return [state, [{ type: 'record', payload: state.payload, summary: state.summary, isRetry: false }]]
+      return state.phase === 'recording' ? [state, [recordOf(state)]] : [state, []]
     case 'report-again':
-      return state.phase === 'reporting' ? [state, [{ type: 'report', summary: state.summary }]] : [state, []]
+      return state.phase === 'reporting' ? report(state) : [state, []]
     default:
       return unreachable(message)
   }
-}
-
-/** The shell calls this once rollout-server has accepted the report. */
-export function reported(state: SessionState): SessionStep {
-  return state.phase === 'reporting' ? [{ phase: 'closed' }, [{ type: 'close' }]] : [state, []]
 }
 
 function isLive(state: SessionState): state is Live {
@@ -328,62 +268,4 @@ function leaveRun(state: Live, verdict: Verdict, ended: AgentEnded | null, nowMs
       { type: 'kill-agent', sandbox: state.sandbox },
     ],
   ]
-}
-
-function built(state: SessionState, message: Extract<SessionMessage, { type: 'built' }>, nowMs: number): SessionStep {
-  if (state.phase !== 'building' || state.sealed === null) return [state, []]
-  const { result } = message
-  const released: SessionEffect = { type: 'release-sealed' }
-  const timed = { ...state, durations: { ...state.durations, build_ms: nowMs - (state.marks.buildBegan ?? nowMs) } }
-  if (!result.ok || result.value.type !== 'built') {
-    const error =
-      result.ok && result.value.type === 'build-failed'
-        ? result.value.error
-        : result.ok
-          ? 'unexpected reply'
-          : `the builder gave ${result.error}`
-    const verdict = overridden(state, { outcome: 'build_error', error: `the trajectory could not be built: ${error}` })
-    return prefixed(released, finish({ ...timed, verdict }, null, null, nowMs))
-  }
-  const { payload, traces } = result.value
-  if (!isGraded(state) || state.sandbox === null) return prefixed(released, finish(timed, payload, clientEvaluation(state), nowMs))
-  return [
-    { ...timed, phase: 'evaluating', payload, traces, marks: marked(timed, 'evaluateBegan', nowMs) },
-    [
-      released,
-      announcement(state, 'EVALUATING'),
-      {
-        type: 'evaluate',
-        sandbox: state.sandbox,
-        outcome: state.verdict.outcome,
-        exitCode: state.ended?.exit.type === 'exited' ? state.ended.exit.code : null,
-        traces,
-      },
-    ],
-  ]
-}
-
-function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Evaluation | null, nowMs: number): SessionStep {
-  return [
-    { ...endedOf(state), phase: 'finishing', evaluation },
-    [
-      {
-        type: 'finish',
-        payload,
-        outcome: state.verdict.outcome,
-        error: state.verdict.error,
-        isFinal: state.verdict.isFinal ?? false,
-        evaluation,
-        timing: timingOf(state, nowMs),
-        ended: state.ended,
-        notes: state.sandbox?.notes ?? [],
-        calls: state.calls,
-        cancelled: state.cancelled,
-      },
-    ],
-  ]
-}
-
-function prefixed(first: SessionEffect, [state, effects]: SessionStep): SessionStep {
-  return [state, [first, ...effects]]
 }

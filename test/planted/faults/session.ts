@@ -68,9 +68,9 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
   {
     name: 'the agent’s budget runs while it waits in READY',
     file: 'src/actors/session/state.ts',
-    find: "          { type: 'tell-gateway', fact: 'session-prepared' },",
-    replace: `          { type: 'tell-gateway', fact: 'session-prepared' },
-          { type: 'arm', deadline: 'agent', afterMs: state.policy.budgets.agentMs },`,
+    find: "{ type: 'tell-gateway', fact: 'session-prepared' }",
+    replace:
+      "{ type: 'tell-gateway', fact: 'session-prepared' }, { type: 'arm', deadline: 'agent', afterMs: state.policy.budgets.agentMs }",
     suites: ['test/model/session-state.test.ts'],
   },
   {
@@ -89,16 +89,16 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a result is reported before it is recorded',
-    file: 'src/actors/session/state.ts',
-    find: "if (!result.ok || (refusal !== null && refusal.reason !== 'conflict')) {",
-    replace: 'if (!result.ok) {',
+    file: 'src/actors/session/post-run.ts',
+    find: "if (!result.ok || (refusal !== null && refusal.reason !== 'conflict')) return",
+    replace: 'if (!result.ok) return',
     suites: ['test/model/session-state.test.ts'],
   },
   {
     name: 'the lease of the sealed calls is kept after the build',
-    file: 'src/actors/session/state.ts',
+    file: 'src/actors/session/post-run.ts',
     find: "const released: SessionEffect = { type: 'release-sealed' }",
-    replace: "const released: SessionEffect = { type: 'announce', status: 'BUILDING', calls: 0 }",
+    replace: "const released: SessionEffect = announcement(state, 'BUILDING')",
     suites: ['test/model/session-state.test.ts'],
   },
   {
