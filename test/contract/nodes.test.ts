@@ -18,7 +18,7 @@ const NOW_SECONDS = Date.now() / 1_000
 
 describe('the node list', () => {
   it('names every gateway with its limits and its load', async () => {
-    const nodes = await node.client.nodes()
+    const nodes = (await node.client.nodes()).toSorted((one, other) => one.node_id.localeCompare(other.node_id))
     expect(nodes.map(({ node_id }) => node_id)).toEqual(['g-0', 'g-1'])
     for (const each of nodes) expect(each).toMatchObject({ healthy: true, draining: false, metrics: METRICS })
     expect(nodes[1]).toMatchObject({ max_init_workers: 3, max_run_workers: 5, max_postrun_workers: 6 })
