@@ -3,7 +3,7 @@ import type { FeedEntry } from '../actors/ledger/protocol.ts'
 import type { NodeEvent } from '../actors/rollout-server/protocol.ts'
 import type { Scheduler, Timer } from '../kernel/clock.ts'
 
-export type FeedWaiter = {
+type FeedWaiter = {
   /** True when something came since it entered or was last told; false once `untilMs`, on the monotonic clock, is over or it left. */
   news(untilMs: number): Promise<boolean>
   /** Gives its place back. Idempotent. */

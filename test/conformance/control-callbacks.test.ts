@@ -134,3 +134,22 @@ describe('POST /callbacks/redrive', () => {
     expect(await deliveryOf('a')).toBe('dead')
   })
 })
+
+describe('a session by itself', () => {
+  it('is delivered as its own result, listed by its name, in the feed under the task it names, and driven again by its id', async () => {
+    const body = { session_id: 's-1', task_id: 't', instruction: 'do it', agent: { harness: 'shell' }, remaining_timeout_seconds: 60 }
+    expect((await control.call('POST', '/sessions', { ...body, callback_url: OLD })).status).toBe(200)
+    await vi.waitUntil(() => control.held.size > 0, { timeout: 10_000, interval: 1 })
+    for (const session of control.held.keys()) await control.finish(session, 'completed')
+    await vi.waitUntil(async () => (await settled()).length === 1, { timeout: 10_000, interval: 1 })
+    expect(await list()).toMatchObject([{ task_id: null, session_id: 's-1', state: 'delivered' }])
+    const { entries } = (await control.call('GET', '/feed')).body
+    expect(entries).toMatchObject([{ type: 'session', session_id: 's-1', task_id: 't', href: '/sessions/s-1/result' }])
+
+    expect((await redrive({ session_ids: ['s-1'], callback_url: NEW })).body).toEqual({ redriven: ['s-1'], lost: [] })
+    await vi.waitUntil(() => control.delivered.length === 2, { timeout: 10_000, interval: 1 })
+    const result = (await control.call('GET', '/sessions/s-1/result')).body
+    expect(control.delivered).toEqual([OLD, NEW].map((url) => ({ url, key: control.delivered[0]?.key, body: result })))
+    expect((await redrive({ task_ids: ['t'] })).status).toBe(404)
+  })
+})

@@ -2,12 +2,14 @@
 import type { PlantedFault } from './fault.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { CAPTURE_FAULTS } from './faults/captures.ts'
+import { CONTRACT_FAULTS } from './faults/contract.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
 import { EMBEDDED_FAULTS } from './faults/embedded.ts'
 import { EMBEDDED_LLAMA_FAULTS } from './faults/embedded-llama.ts'
 import { ENGINE_PROCESS_FAULTS } from './faults/engine-process.ts'
 import { ENGINE_FAULTS } from './faults/engines.ts'
 import { EVALUATION_FAULTS } from './faults/evaluation.ts'
+import { FEED_FAULTS } from './faults/feed.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
@@ -44,6 +46,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,
   ...DOCTOR_FAULTS,
+  ...FEED_FAULTS,
   ...FUZZ_FAULTS,
   ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
@@ -53,6 +56,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...ROLLOUT_FAULTS,
   ...SINGLE_FAULTS,
   ...SURFACE_FAULTS,
+  ...CONTRACT_FAULTS,
   ...EVALUATION_FAULTS,
   ...OPENAPI_FAULTS,
   ...TINY_POLICY_FAULTS,

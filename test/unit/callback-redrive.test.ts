@@ -37,16 +37,16 @@ describe('a delivery that is driven again', () => {
     expect(told).toEqual(['t dead', 't pending', 't delivered'])
   })
 
-  it('does not wait for the end of its rest', async () => {
-    const { world, posts, deliver, redrive, answerTo } = openOutbox({ answers: [500, 500] })
+  it('does not wait for the end of its rest, and a rest that was cut short ends no other', async () => {
+    const { world, posts, deliver, redrive, answerTo } = openOutbox({ answers: [500, { status: 429, retryAfter: '100' }] })
     deliver('t')
     await world.advance(10)
     expect(await answerTo(redrive(null, NEW))).toEqual(driven('t'))
     await world.advance(10)
     expect(posts.map(({ url }) => url)).toEqual([OLD, NEW])
     await world.run()
-    // Not once more when the first rest would have been over.
     expect(posts.map(({ url }) => url)).toEqual([OLD, NEW, NEW])
+    expect(posts[2]?.atMs).toBeGreaterThanOrEqual(100_000)
   })
 
   it('leaves the line of the receiver it waits for', async () => {

@@ -7,6 +7,7 @@ import type { TaskStatus } from '../../contract/task.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import { emptyTable, insert, lookUp, remove, type Table } from '../table.ts'
+import { bytesOf, type CallLog, callsOf, logBytes } from './call-log.ts'
 import { dropCompletions, fitCompletions, type KeptCompletions, keepCompletions, NO_COMPLETIONS, readCompletions } from './completions.ts'
 import { append, drop, EMPTY_FEED, type Feed, lose } from './feed.ts'
 import { readFeed } from './feed-page.ts'
@@ -42,13 +43,6 @@ type ResultRow = {
   readonly payload: ArrayBuffer
 }
 
-/** Newest first, so that appending shares what was there before. */
-type CallLog = {
-  readonly call: CallRecord
-  readonly bytes: number
-  readonly earlier: CallLog | null
-}
-
 export type LedgerState = {
   /** Tells its cursors from those of any other ledger. */
   readonly identity: string
@@ -70,10 +64,6 @@ export type LedgerState = {
 
 export type LedgerEffect = { readonly type: 'reply'; readonly ask: Ask<never>; readonly value: unknown }
 
-/** What one call record is counted as beyond its lists and notes: strings and object heads. */
-const CALL_BYTES = 1024
-/** Beside its text. */
-const NOTE_BYTES = 64
 const RECORDED: Recorded = { type: 'recorded' }
 
 export function emptyLedger(limits: LedgerLimits, identity: string): LedgerState {
@@ -115,7 +105,7 @@ export function step(state: LedgerState, command: LedgerCommand): readonly [Ledg
     case 'read-feed':
       return answer<FeedPage>(command.ask, [state, readFeed(state, command)])
     case 'read-calls':
-      return answer<readonly CallRecord[]>(command.ask, [state, readCalls(state, command.session)])
+      return answer<readonly CallRecord[]>(command.ask, [state, callsOf(lookUp(state.calls, command.session))])
     default:
       return unreachable(command)
   }
@@ -164,10 +154,6 @@ function recordTask(state: LedgerState, command: Extract<LedgerCommand, { readon
   for (const session of command.sessions) owners = insert(owners, session, id)
   const settled = state.settled.filter((other) => other !== id)
   return [{ ...state, tasks: insert(state.tasks, id, row), owners, settled, feed: withoutRow(state.feed, known?.place) }, RECORDED]
-}
-
-function bytesOf({ promptMessages, diagnostics }: CallRecord): number {
-  return diagnostics.reduce((sum, { detail }) => sum + NOTE_BYTES + detail.length, CALL_BYTES + 8 * promptMessages.length)
 }
 
 function recordCall(state: LedgerState, call: CallRecord): Outcome<Recorded> {
@@ -277,13 +263,6 @@ function readResult(state: LedgerState, session: SessionId): StoredResult {
   return { type: 'result', session, attempt: row.attempt, payload: row.payload.slice(0) }
 }
 
-/** In the order of their first record; a call that was recorded again, because its delivery was mended, stands once, as it was mended. */
-function readCalls(state: LedgerState, session: SessionId): readonly CallRecord[] {
-  const written: CallRecord[] = []
-  for (let log = lookUp(state.calls, session) ?? null; log !== null; log = log.earlier) written.push(log.call)
-  return [...new Map(written.reverse().map((call) => [call.id, call])).values()]
-}
-
 function settle(state: LedgerState, task: TaskId): LedgerState {
   if (state.settled.includes(task)) return state
   return evict({ ...state, settled: [...state.settled, task] }, 0)
@@ -341,12 +320,6 @@ function trimLogs(state: LedgerState): LedgerState {
     calls = remove(calls, session)
   }
   return { ...state, calls, bytes, finishedLogs: state.finishedLogs.slice(over) }
-}
-
-function logBytes(log: CallLog | undefined): number {
-  let bytes = 0
-  for (let row = log ?? null; row !== null; row = row.earlier) bytes += row.bytes
-  return bytes
 }
 
 function sameBytes(a: ArrayBuffer, b: ArrayBuffer): boolean {
