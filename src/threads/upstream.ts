@@ -33,7 +33,7 @@ export function openUpstream(scheduler: Scheduler): Upstream {
     replicas: readonly ReplicaView[],
     work: (replica: ReplicaView, send: Send) => Promise<T | Unanswered>,
   ): Promise<T | Unanswered> {
-    const replica = replicas.find(({ role, state }) => role === 'engine' && state === 'up') ?? replicas[0]
+    const replica = replicas.find(({ role, state }) => role === 'engine' && (state === 'up' || state === 'paused')) ?? replicas[0]
     if (replica === undefined) return unanswered('the gateway has no inference server')
     const connection = undiciTransport(replica.url, MAX_ANSWER_BYTES)
     try {

@@ -241,7 +241,7 @@ describe('a pause of one gateway', () => {
     expect(control.calls.isPaused()).toBe(false)
   })
 
-  it.each(['-1', 'soon', 'NaN', '86401', 'Infinity'])('for %s seconds is no pause', async (seconds) => {
+  it.each(['-1', 'soon', 'NaN', '86401', 'Infinity', '', '%20'])('for %j seconds is no pause', async (seconds) => {
     for (const path of [at('pause'), '/admin/inference/pause']) {
       expect(await control.call('POST', `${path}?timeout_seconds=${seconds}`)).toMatchObject({
         status: 422,
@@ -348,6 +348,18 @@ describe('the registry', () => {
     expect((await control.call('GET', '/nodes')).body).toHaveLength(1)
     expect((await control.call('DELETE', '/nodes/elsewhere')).status).toBe(404)
     expect((await control.call('POST', '/nodes/elsewhere/heartbeat', { metrics: {} })).status).toBe(404)
+  })
+
+  it('says of a gateway that has not started yet that it is not there yet', async () => {
+    await control.close()
+    control = await openControl()
+    for (const [method, url] of [
+      ['POST', '/nodes/register'],
+      ['DELETE', '/nodes/g0'],
+    ] as const) {
+      const reply = await control.call(method, url, method === 'POST' ? registration('g0') : undefined)
+      expect(reply).toMatchObject({ status: 503, headers: { 'x-polar-error': 'unavailable' } })
+    }
   })
 
   it.each([

@@ -181,6 +181,15 @@ describe('a replica', () => {
     expect(driver.answers.get(driver.acquire())?.type).toBe('granted')
   })
 
+  it('that begins in a pause is first probed after it', () => {
+    const [opened, first] = openReplica(replicaId('r'), 'http://r', LIMITS, true)
+    expect([first, statusOf(opened).state]).toEqual([[{ type: 'probe-after', delayMs: 500 }], 'paused'])
+    const [paused, again] = step(opened, { type: 'probe-due' })
+    expect(again).toEqual([{ type: 'probe-after', delayMs: 500 }])
+    const [resumed] = step(paused, { type: 'resume' })
+    expect([step(resumed, { type: 'probe-due' })[1], statusOf(resumed).state]).toEqual([[{ type: 'probe' }], 'unprobed'])
+  })
+
   it('says what is wrong with it, and which weights it was last seen with', () => {
     const driver = openDriver()
     expect(statusOf(driver.state())).toMatchObject({ state: 'unprobed', detail: null, weightVersion: null })

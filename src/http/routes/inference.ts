@@ -13,7 +13,11 @@ import { inferenceInfo } from '../shapes.ts'
 
 const DAY_SECONDS = 86_400
 const pauseQuery = z.object({
-  timeout_seconds: z.coerce.number().min(0).max(DAY_SECONDS).default(300).describe('how long calls in flight may take to end'),
+  // No text at all is no number either.
+  timeout_seconds: z
+    .preprocess((text) => (typeof text === 'string' && text.trim() === '' ? Number.NaN : text), z.coerce.number().min(0).max(DAY_SECONDS))
+    .default(300)
+    .describe('how long calls in flight may take to end'),
 })
 const PAUSE =
   'Holds every new call at once and answers when none is in flight. If some still are after `timeout_seconds`, the answer is 504 and this pause holds nothing any more. Pauses that overlap are one: a resume ends them all, and a pause that waits then is answered 409. One that times out ends no other. Agents notice nothing: their calls wait, with beats where they are streams.'

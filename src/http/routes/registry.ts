@@ -8,6 +8,7 @@ import { gatewayNodeInfo, nodeHeartbeat, nodeRegistration } from '../../contract
 import type { Ask } from '../../kernel/ask.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
+import { silence } from '../named-gateway.ts'
 import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 import { type ById, readNode, readNodes } from './nodes.ts'
@@ -95,5 +96,7 @@ async function change(
 ): Promise<FastifyReply> {
   const answer = await context.askServer<GatewayView | null>((ask) => make(gatewayId(name), ask))
   if (!answer.ok) return refuse(reply, 'unavailable')
-  return answer.value === null ? refuseUnknown() : reply.send(await readNode(context, answer.value))
+  if (answer.value !== null) return reply.send(await readNode(context, answer.value))
+  const starting = context.inference.gateways.find((gateway) => gateway === name)
+  return starting === undefined ? refuseUnknown() : refuse(reply, 'unavailable', silence(starting))
 }
