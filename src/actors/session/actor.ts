@@ -1,6 +1,5 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
-import { OUTCOMES } from '../../contract/outcome.ts'
 import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
 import type { Harness, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
@@ -9,9 +8,8 @@ import type { Timer } from '../../kernel/clock.ts'
 import type { Courier } from '../../kernel/courier.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
-import type { Boundary, SamplingPins, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
+import type { Boundary, SealedCalls, SessionDoor } from '../../proxy/boundary.ts'
 import type { Fallible } from '../../runtime/runtime.ts'
-import type { ResultFacts } from '../../trajectory/facts.ts'
 import { emptyResult } from '../../trajectory/result.ts'
 import type { BuilderCommand, BuildReply } from '../builder/protocol.ts'
 import type { EvaluatorCommand, EvaluatorReply } from '../evaluator/protocol.ts'
@@ -19,7 +17,9 @@ import type { GatewayCommand, SessionSpec } from '../gateway/protocol.ts'
 import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
 import type { AgentEnded, SandboxCommand, StartedSandbox } from '../sandbox/protocol.ts'
+import { factsOf } from './facts.ts'
 import type { SessionEffect, SessionPolicy, SessionStep } from './phases.ts'
+import { pinsOf } from './pins.ts'
 import { reported } from './post-run.ts'
 import { prepareSession } from './preparation.ts'
 import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
@@ -351,55 +351,5 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
       // Ended from outside (the thread is closing): nobody will read the calls, so the door goes with the session.
       door?.close()
     },
-  }
-}
-
-function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
-  const { outcome, error, isFinal } = effect
-  const exit = effect.ended?.exit ?? null
-  // Polar's readers train a session that timed out only where it was the agent's own budget that ran out.
-  const { status, trained } = OUTCOMES[outcome]
-  const isTimeout = status === 'TIMEOUT' && trained
-  const isStoppedEarly = effect.cancelled === 'stopped early: enough usable sessions'
-  return {
-    session: spec.session,
-    task: spec.task,
-    attempt: spec.attempt,
-    node,
-    outcome,
-    error,
-    isFinal,
-    timing: effect.timing,
-    // As for sessions that were stopped before they were dispatched, so that a trainer reads one kind of mark.
-    taskMetadata: isStoppedEarly ? { ...spec.request.metadata, early_stop_cancelled: true, fully_masked: true } : spec.request.metadata,
-    agentResult: {
-      status: outcome === 'completed' ? 'completed' : isTimeout ? 'timeout' : 'failed',
-      return_code: exit?.type === 'exited' ? exit.code : null,
-      signal: exit?.type === 'signalled' ? exit.signal : null,
-      ...(error === null ? {} : { error }),
-      ...(isTimeout ? { timeout_source: 'agent', timeout_stage: 'exec' } : {}),
-      runtime_notes: effect.notes,
-    },
-    evaluation: effect.evaluation,
-    evaluator: spec.kind === 'capture' && effect.evaluation !== null ? 'client' : (spec.request.evaluator?.strategy ?? null),
-    calls: effect.calls,
-  }
-}
-
-/** Sampling that the task fixes for every call of the session, whatever the agent CLI asks for. */
-function pinsOf(spec: SessionSpec): SamplingPins {
-  const { settings } = spec.request.agent
-  const { metadata } = spec.request
-  const wanted = settings.sampling
-  const sampling: Record<string, unknown> = typeof wanted === 'object' && wanted !== null ? { ...wanted } : {}
-  const number = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined)
-  const base = number(metadata.eval_sampling_seed_base)
-  const seed = base === undefined ? (number(settings.sampling_seed) ?? number(sampling.seed)) : base + spec.sampleIndex
-  const [temperature, topP, topK] = [number(sampling.temperature), number(sampling.top_p), number(sampling.top_k)]
-  return {
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(topP === undefined ? {} : { top_p: topP }),
-    ...(topK === undefined ? {} : { top_k: topK }),
-    ...(seed === undefined ? {} : { seed }),
   }
 }
