@@ -101,3 +101,12 @@ describe('the whole node', () => {
     await gateways[0].remove('hanging-too')
   })
 })
+
+describe('without its engine', () => {
+  it('a gateway is well and says what is wrong behind it, and its list of models is 502', async () => {
+    await node.engine.close()
+    expect(await gateways[0].health()).toMatchObject({ status: 'ok', inference: { status: 'error', error: expect.any(String) } })
+    await expect(gateways[0].models()).rejects.toMatchObject({ status: 502, body: { error: expect.any(String) } })
+    expect(await gateways[0].inference()).toMatchObject({ paused: false, inflight: 0 })
+  })
+})

@@ -272,7 +272,8 @@ export const sessionEvent = model(
 /** FastAPI's errors: a text, or a list of fields. A gateway's upstream trouble is `error`. */
 export const errorBody = either(
   model({ detail: either(text, listOf(model({ loc: listOf(either(text, integer)), msg: text, type: text }, {}, 'allowed'))) }, {}),
-  model({ error: text }, {}),
+  // The node says the same in both words.
+  model({ error: text }, { detail: text }),
 )
 
 export type TaskStatusBody = Of<typeof taskStatus>
