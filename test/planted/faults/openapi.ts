@@ -27,6 +27,13 @@ export const OPENAPI_FAULTS: readonly PlantedFault[] = [
     suites: DOCUMENT,
   },
   {
+    name: 'an inference server has a key that is documented nowhere',
+    file: 'src/http/shapes.ts',
+    find: '    role: replica.role,\n',
+    replace: '    role: replica.role,\n    kind: replica.engine,\n',
+    suites: ['test/e2e/documented-answers.test.ts'],
+  },
+  {
     name: 'two operations bear one id',
     file: 'src/http/openapi.ts',
     find: "path.endsWith('/') ? 'Root' : ''",
