@@ -4,6 +4,7 @@ import { namedJsonSchemas } from '../contract/wire/json-schema.ts'
 import { MESSAGES } from '../contract/wire/messages.ts'
 import { SCHEMA_VERSION } from '../contract/wire/version.ts'
 import { componentPlace, OPTIONAL_BODY, type Operation } from './operation.ts'
+import { WEBHOOKS } from './webhooks.ts'
 
 const TAGS: { readonly [K in Operation['tag']]: string } = {
   tasks: 'What a trainer asks for: submitted, read, listed and cancelled.',
@@ -27,6 +28,7 @@ export const OPENAPI: FastifyDynamicSwaggerOptions = {
     // Wherever the document was read from.
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    webhooks: WEBHOOKS,
     components: {
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'the control token' },

@@ -211,6 +211,12 @@ describe('an answer', () => {
     expect(check.problemOfEvent('/events', { task_id: 't' })).toContain('must have required property')
   })
 
+  it('and a call of the node are as documented', () => {
+    const { body } = control.delivered.find(({ url }) => url === 'http://trainer/done') ?? {}
+    expect(check.problemOfCall('taskEnded', body)).toBeNull()
+    expect(check.problemOfCall('taskEnded', {})).toContain('must have required property')
+  })
+
   describe('that is not as it is documented is seen:', () => {
     const row = { session_id: 's', task_id: 't', created_at: 1, completion_count: 0, status: 'RUNNING', node_id: 'g0', attempt: 1 }
     const given = (body: unknown, status = 200, contentType = 'application/json') => ({ status, contentType, body })

@@ -12,6 +12,8 @@ export type AnswerCheck = {
   problemOf(method: string, url: string, answer: Answer): string | null
   /** The same of what one event of a stream says. */
   problemOfEvent(url: string, data: unknown): string | null
+  /** The same of what the node sent by itself, under the webhook's name. */
+  problemOfCall(webhook: string, body: unknown): string | null
   /** Of this request; null when no documented path fits. */
   operationOf(method: string, url: string): { readonly path: string; readonly about: JsonSchema } | null
 }
@@ -45,20 +47,22 @@ export function openAnswerCheck(document: JsonSchema): AnswerCheck {
       if (body === null) return null
       const [type = ''] = contentType.split(';')
       if (asObject(answer.content)[type] === undefined) return `${method} ${operation.path} ${status} does not document ${type}`
-      return problemAt([operation.path, method.toLowerCase(), 'responses', code, 'content', type, 'schema'], body)
+      const place = ['paths', operation.path, method.toLowerCase(), 'responses', code, 'content', type, 'schema']
+      return problemAt(`${method} ${operation.path} ${status}`, place, body)
     },
     problemOfEvent(url, data) {
       const operation = operationOf('GET', url)
       if (operation === null) return `GET ${url} is served and not documented`
-      return problemAt([operation.path, 'get', 'responses', '200', 'content', 'text/event-stream', 'schema', 'x-event-data'], data)
+      const place = ['paths', operation.path, 'get', 'responses', '200', 'content', 'text/event-stream', 'schema', 'x-event-data']
+      return problemAt(`an event of ${operation.path}`, place, data)
     },
+    problemOfCall: (webhook, body) =>
+      problemAt(webhook, ['webhooks', webhook, 'post', 'requestBody', 'content', 'application/json', 'schema'], body),
   }
 
-  function problemAt(place: readonly string[], value: unknown): string | null {
-    const validate = validator.compile({ $ref: `openapi#/paths/${place.map(pointerPart).join('/')}` })
-    if (validate(value)) return null
-    const [path, method, , code] = place
-    return `${method?.toUpperCase()} ${path} ${code}: ${(validate.errors ?? []).map(sentence).join('; ')}`
+  function problemAt(what: string, place: readonly string[], value: unknown): string | null {
+    const validate = validator.compile({ $ref: `openapi#/${place.map(pointerPart).join('/')}` })
+    return validate(value) ? null : `${what}: ${(validate.errors ?? []).map(sentence).join('; ')}`
   }
 }
 
