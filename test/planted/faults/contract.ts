@@ -24,7 +24,7 @@ export const CONTRACT_FAULTS: readonly PlantedFault[] = [
     find: 'error === null || isToTrain ? {} : { error }',
     replace: 'error === null ? {} : { error }',
     suites: ['test/contract/slime.test.ts'],
-    tests: 'results of this node agent_error',
+    tests: 'results of this node.*agent_error',
   },
   {
     name: 'an agent that ran out of its own time is told as a session that did',
@@ -40,7 +40,7 @@ export const CONTRACT_FAULTS: readonly PlantedFault[] = [
     find: 'timing: timing.polar,',
     replace: 'timing: { ...timing.polar, a_stage_of_ours_ms: 1 },',
     suites: ['test/contract/slime.test.ts'],
-    tests: 'results of this node completed',
+    tests: 'results of this node.*completed',
   },
   {
     name: 'a cancelled session has an error that Polar’s clients do not look for',
