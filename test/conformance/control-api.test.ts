@@ -324,8 +324,12 @@ describe('a session', () => {
     })
   })
 
-  it.each(['/sessions/sk-polar-none', '/sessions/..%2F..%2Fetc%2Fpasswd', '/tasks/none/sessions'])('%s is 404', async (url) => {
-    expect((await control.call('GET', url)).status).toBe(404)
+  it.each([
+    ['/sessions/sk-polar-none', 404],
+    ['/sessions/..%2F..%2Fetc%2Fpasswd', 400],
+    ['/tasks/none/sessions', 404],
+  ] as const)('%s is %i', async (url, status) => {
+    expect((await control.call('GET', url)).status).toBe(status)
   })
 })
 
