@@ -1,4 +1,5 @@
 // How long tasks that have ended are kept for reading, and who waits until nothing is owed any more.
+import type { TaskId } from '../../contract/ids.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import { itemsOf } from '../roster.ts'
 import { insert, lookUp, remove } from '../table.ts'
@@ -20,8 +21,8 @@ export function drop(state: ServerState, task: TaskEntry): ServerState {
   return {
     ...state,
     tasks: remove(state.tasks, task.task),
-    order: state.order.filter((id) => id !== task.task),
-    ended: state.ended.filter((id) => id !== task.task),
+    order: without(state.order, task.task),
+    ended: without(state.ended, task.task),
     index,
   }
 }
@@ -29,12 +30,27 @@ export function drop(state: ServerState, task: TaskEntry): ServerState {
 /** Drops ended tasks over the limit: the oldest whose result was taken or never had a taker, then the oldest dead letter; undelivered never. */
 export function retire(turn: Turn) {
   while (turn.state.ended.length > turn.state.limits.maxKeptTasks) {
-    const kept = turn.state.ended.map((id) => lookUp(turn.state.tasks, id)).filter((task) => task?.phase === 'ended')
-    const victim =
-      kept.find((task) => task.delivery === 'delivered' || task.delivery === 'none') ?? kept.find((task) => task.delivery === 'dead')
-    if (victim === undefined) return
+    const victim = oldestUnneeded(turn.state)
+    if (victim === null) return
     turn.state = drop(turn.state, victim)
   }
+}
+
+function oldestUnneeded({ ended, tasks }: ServerState): TaskEntry | null {
+  let dead: TaskEntry | null = null
+  for (const id of ended) {
+    const task = lookUp(tasks, id)
+    if (task?.phase !== 'ended') continue
+    if (task.delivery === 'delivered' || task.delivery === 'none') return task
+    if (task.delivery === 'dead') dead ??= task
+  }
+  return dead
+}
+
+/** What is dropped is old, and stands near the front. */
+function without(tasks: readonly TaskId[], task: TaskId): readonly TaskId[] {
+  const at = tasks.indexOf(task)
+  return at === -1 ? tasks : tasks.toSpliced(at, 1)
 }
 
 export function awaitDeliveries(turn: Turn, ask: Ask<void>) {

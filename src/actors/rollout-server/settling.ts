@@ -46,6 +46,7 @@ export function settlingEntry(turn: Turn, task: ActiveTask, entry: PendingSessio
     evaluation: null,
     evaluator: evaluator?.strategy ?? null,
     calls: 0,
+    model: null,
   }
   return { phase: 'settling', session, attempt, earlier, gateway, facts }
 }

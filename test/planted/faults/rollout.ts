@@ -89,8 +89,8 @@ export const ROLLOUT_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an ended task is dropped before its result was delivered',
     file: 'src/actors/rollout-server/retention.ts',
-    find: "kept.find((task) => task.delivery === 'delivered' || task.delivery === 'none') ??",
-    replace: 'kept[0] ??',
+    find: "if (task.delivery === 'delivered' || task.delivery === 'none') return task",
+    replace: 'return task',
     suites: ['test/unit/rollout-server-step.test.ts'],
   },
   {
