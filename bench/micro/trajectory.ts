@@ -52,6 +52,7 @@ const FACTS: ResultFacts = {
   evaluation: { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} },
   evaluator: 'session_completed',
   calls: TURNS,
+  model: null,
 }
 
 function build(input: BuilderInput, config: Readonly<Record<string, unknown>> = {}) {

@@ -1,4 +1,5 @@
 // What a session gives back: Polar's Trace, Trajectory and SessionResult, with token arrays typed while inside the process.
+import type { ModelUse } from './call.ts'
 import type { Outcome, OutcomeClass, TerminalStatus } from './outcome.ts'
 
 /** Polar's trace (one training row). `response_ids`, `loss_mask` and `response_logprobs` have equal length. */
@@ -44,6 +45,8 @@ export type SessionSummary = {
   readonly reward: number | null
   readonly error: string | null
   readonly calls: number
+  /** Of the last call that has ended. */
+  readonly model: ModelUse | null
   readonly traces: number
   readonly capturedTokens: number
   readonly trainedTokens: number

@@ -47,6 +47,7 @@ export function gatewaySessionRow(view: SessionView, live: GatewaySessionView | 
   const ageMs = live?.ageMs ?? Math.max(0, wallMs - view.createdAtMs)
   // One that has ended has been idle since.
   const idleMs = live?.idleMs ?? Math.max(0, ageMs - (view.summary?.timing.e2e_ms ?? 0))
+  const model = view.summary?.model ?? live?.model ?? null
   return {
     session_id: view.session,
     task_id: view.task,
@@ -54,9 +55,9 @@ export function gatewaySessionRow(view: SessionView, live: GatewaySessionView | 
     age_seconds: ageMs / 1_000,
     idle_seconds: idleMs / 1_000,
     completion_count: view.summary?.calls ?? live?.calls ?? 0,
-    model_requested: live?.model?.requested ?? null,
-    model_used: live?.model?.used ?? null,
-    api_type: live?.model == null ? null : API_TYPES[live.model.dialect],
+    model_requested: model?.requested ?? null,
+    model_used: model?.used ?? null,
+    api_type: model === null ? null : API_TYPES[model.dialect],
     created_at: view.createdAtMs / 1_000,
     node_id: view.gateway,
   }

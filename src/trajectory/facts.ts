@@ -1,4 +1,5 @@
 // What a session knows about itself when its result is written: everything but the tokens.
+import type { ModelUse } from '../contract/call.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
 import type { Outcome } from '../contract/outcome.ts'
 import type { Evaluation } from '../evaluators/evaluator.ts'
@@ -18,4 +19,6 @@ export type ResultFacts = {
   readonly evaluation: Evaluation | null
   readonly evaluator: string | null
   readonly calls: number
+  /** Of the last call that has ended. */
+  readonly model: ModelUse | null
 }

@@ -98,6 +98,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
     reward,
     error,
     calls: facts.calls,
+    model: facts.model,
     traces: traces.length,
     capturedTokens: typeof stats.captured_tokens === 'number' ? stats.captured_tokens : 0,
     trainedTokens,

@@ -155,6 +155,15 @@ describe.each(PLACES)('a capture, at %s', (_, place) => {
     expect(refused.body.detail).toContain(said)
   })
 
+  it('is refused while its gateway has as many as it may, and opened when one has ended', async () => {
+    for (const index of [1, 2, 3, 4]) await control.call('POST', `${place}/sessions`, { session_id: `c-${index}` })
+    const refused = await control.call('POST', `${place}/sessions`, { session_id: 'c-5' })
+    expect([refused.status, Number(refused.headers['retry-after']) > 0]).toEqual([429, true])
+    await control.call('POST', `${place}/sessions/c-1/finish`)
+    await ended('c-1')
+    expect((await control.call('POST', `${place}/sessions`, { session_id: 'c-5' })).status).toBe(200)
+  })
+
   it('takes no reward that is not a number', async () => {
     await control.call('POST', `${place}/sessions`, { session_id: 'c-1' })
     for (const reward of [true, '1', [1]]) {

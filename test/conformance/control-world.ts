@@ -178,6 +178,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}, ma
       evaluation: null,
       evaluator: null,
       calls: 3,
+      model: null,
     })
     const recorded = await kernel.ask<LedgerCommand, Recorded>(
       ledger,

@@ -48,6 +48,7 @@ export function summary(outcome: Outcome, overrides: Partial<SessionSummary> = {
     reward: outcome === 'completed' ? 1 : null,
     error: rule.status === 'ERROR' ? outcome : null,
     calls: 2,
+    model: null,
     traces: rule.status === 'ERROR' ? 0 : 1,
     capturedTokens: 10,
     trainedTokens: 5,

@@ -99,7 +99,7 @@ describe('a capture', () => {
     session.send(answered)
     session.send(finish)
     session.settle()
-    expect(lastFinish(session)).toMatchObject({ outcome: 'completed', evaluation })
+    expect(lastFinish(session)).toMatchObject({ outcome: 'completed', evaluation, calls: 1, model: overflowed.model })
   })
 
   it('drops the reward of a capture that was deleted before it was built', () => {

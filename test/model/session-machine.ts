@@ -26,6 +26,7 @@ const summaryOf = (outcome: Outcome): SessionSummary => ({
   reward: null,
   error: null,
   calls: 0,
+  model: null,
   traces: 0,
   capturedTokens: 0,
   trainedTokens: 0,

@@ -35,6 +35,7 @@ async function answerOf(cpu: CpuPool): Promise<WeakRef<ArrayBuffer>> {
     evaluation: null,
     evaluator: null,
     calls: 0,
+    model: null,
   })
   const rendered = await cpu.run('renderSession', { payload, results: null }, { timeoutMs: 20_000 })
   if (!rendered.ok) throw new Error(rendered.detail)

@@ -61,6 +61,7 @@ const FACTS: ResultFacts = {
   evaluation: { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} },
   evaluator: 'session_completed',
   calls: 2,
+  model: null,
 }
 
 describe('the CPU pool', () => {

@@ -51,6 +51,7 @@ it('reports the result that it had recorded before it failed, and frees its plac
     reward: 1,
     error: null,
     calls: 2,
+    model: null,
     traces: 1,
     capturedTokens: 4,
     trainedTokens: 4,

@@ -32,6 +32,7 @@ function facts(more: Partial<ResultFacts> = {}): ResultFacts {
     evaluation: { type: 'graded', outcomeReward: 0.75, traceRewards: null, metadata: { mode: 'test' } },
     evaluator: 'test_on_output',
     calls: 3,
+    model: null,
     ...more,
   }
 }

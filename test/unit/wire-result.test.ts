@@ -49,6 +49,7 @@ function rendered([strategy, config, builder]: (typeof BUILDERS)[number], outcom
     evaluation: { type: 'graded', outcomeReward: 1, traceRewards: null, metadata: {} },
     evaluator: 'session_completed',
     calls: CALLS.length,
+    model: null,
   })
   return JSON.parse([...renderSession(payload, 'inline')].join(''))
 }

@@ -157,6 +157,7 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
       evaluation: null,
       evaluator: spec.request.evaluator?.strategy ?? null,
       calls: 0,
+      model: null,
     }
     sessions.delete(spec.session)
     settleCrash(spec, emptyResult(facts))

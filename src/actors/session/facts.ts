@@ -34,5 +34,6 @@ export function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<Sess
     evaluation: effect.evaluation,
     evaluator: spec.kind === 'capture' && effect.evaluation !== null ? 'client' : (spec.request.evaluator?.strategy ?? null),
     calls: effect.calls,
+    model: effect.model,
   }
 }

@@ -112,6 +112,7 @@ export type SessionEffect =
       readonly ended: AgentEnded | null
       readonly notes: readonly string[]
       readonly calls: number
+      readonly model: ModelUse | null
       readonly cancelled: CancelReason | null
     }
   /** `isRetry`: the ledger refused or did not answer; the shell waits a little first. */

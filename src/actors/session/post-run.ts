@@ -92,6 +92,7 @@ export function finish(state: Ended, payload: ArrayBuffer | null, evaluation: Ev
         ended: state.ended,
         notes: state.sandbox?.notes ?? [],
         calls: state.calls,
+        model: state.model,
         cancelled: state.cancelled,
       },
     ],
