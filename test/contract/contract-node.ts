@@ -14,6 +14,8 @@ import { parse } from './shape.ts'
 export type Work = {
   /** Model calls that the agent makes; 1 unless told otherwise. */
   readonly calls?: number
+  /** More words in the last call. */
+  readonly lastWords?: number
   readonly exitCode?: number
   /** The agent ends when the gate of this name is opened. */
   readonly gate?: string
@@ -52,6 +54,7 @@ export type ContractNodeOptions = {
   readonly nodes?: readonly Readonly<Record<string, unknown>>[]
   /** Under `polar_node`. */
   readonly keys?: Readonly<Record<string, unknown>>
+  readonly maxModelLen?: number
   /** Where the node finds the engine, when something stands between them. */
   readonly through?: (engineUrl: string) => Promise<string>
 }
@@ -62,10 +65,11 @@ export const WAIT = { timeout: 60_000, interval: 25 }
 export async function openContractNode({
   nodes = [{ id: 'g' }],
   keys = {},
+  maxModelLen = 32_768,
   through = async (url) => url,
 }: ContractNodeOptions = {}): Promise<ContractNode> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-contract-'))
-  const engine = await openScriptedEngine({ generator: { words: [3, 6] }, model: 'policy' })
+  const engine = await openScriptedEngine({ generator: { words: [3, 6] }, model: 'policy', maxModelLen })
   const config = join(folder, 'polar.yaml')
   const inference = { engine: 'vllm', base_url: await through(engine.url) }
   writeFileSync(
@@ -90,12 +94,15 @@ export async function openContractNode({
     async gateway(id) {
       return client.gateway((await client.node(id)).gateway_url)
     },
-    task: (id, { calls = 1, exitCode = 0, gate, keys: more = {} } = {}) => ({
+    task: (id, { calls = 1, lastWords = 0, exitCode = 0, gate, keys: more = {} } = {}) => ({
       task_id: id,
       instruction: 'say hello',
       agent: {
         harness: 'shell',
-        custom_shell: { command: `exec bash '${AGENT}' ${calls} ${exitCode}${gate === undefined ? '' : ` '${file(gate)}'`}` },
+        custom_shell: {
+          command: `exec bash '${AGENT}' ${calls} ${exitCode}${gate === undefined ? '' : ` '${file(gate)}'`}`,
+          env: { FILLER: 'word '.repeat(lastWords) },
+        },
       },
       runtime: { backend: 'local' },
       builder: { strategy: 'prefix_merging' },

@@ -9,7 +9,7 @@ const ROOM = { maxTokens: 100_000 }
 let node: ContractNode
 
 beforeAll(async () => {
-  node = await openContractNode({ nodes: [{ id: 'g', max_init_workers: 8, max_run_workers: 8 }] })
+  node = await openContractNode({ nodes: [{ id: 'g', max_init_workers: 8, max_run_workers: 8 }], maxModelLen: 2_000 })
 })
 afterAll(() => node?.close())
 
@@ -46,6 +46,13 @@ describe('on the results of this node', () => {
     {
       ends: 'agent_timeout by timeout_seconds, when the task names no other',
       work: { gate: 'never', keys: { timeout_seconds: 1 } },
+      status: 'TIMEOUT',
+      sample: { status: 'TRUNCATED', reward: 0 },
+      isTrained: true,
+    },
+    {
+      ends: 'context_exhausted: no room for the next turn',
+      work: { calls: 2, lastWords: 6_000 },
       status: 'TIMEOUT',
       sample: { status: 'TRUNCATED', reward: 0 },
       isTrained: true,

@@ -35,6 +35,14 @@ export const CONTRACT_FAULTS: readonly PlantedFault[] = [
     tests: 'agent_timeout by metadata',
   },
   {
+    name: 'a session that ran out of context is told as one that ran out of its own budget',
+    file: 'src/actors/session/facts.ts',
+    find: "const isTimeout = status === 'TIMEOUT' && trained",
+    replace: "const isTimeout = outcome === 'agent_timeout' && trained",
+    suites: ['test/contract/slime.test.ts'],
+    tests: 'context_exhausted',
+  },
+  {
     name: 'a timing that no Polar client knows is on the wire',
     file: 'src/trajectory/result.ts',
     find: 'timing: timing.polar,',
