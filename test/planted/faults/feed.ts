@@ -13,6 +13,14 @@ export const FEED_FAULTS: readonly PlantedFault[] = [
     suites: LEDGER,
   },
   {
+    name: 'a result is final for readers although its session may be attempted again',
+    file: 'src/actors/ledger/state.ts',
+    find: 'return [trimLogs({ ...roomy, results, feed, bytes, completions, finishedLogs }), RECORDED]',
+    replace: 'return [endSession(trimLogs({ ...roomy, results, feed, bytes, completions, finishedLogs }), session, attempt), RECORDED]',
+    suites: ['test/sim/node-schedules.test.ts'],
+    tests: 'from seed 0 to seed 24',
+  },
+  {
     name: 'a result that nobody told the ledger is final is in no feed',
     file: 'src/actors/ledger/state.ts',
     find: 'lookUp(so.results, session)?.attempt ?? 0), state)',

@@ -5,6 +5,7 @@ import type { CallId } from '../../../src/contract/ids.ts'
 import { OUTCOMES } from '../../../src/contract/outcome.ts'
 import type { Trace } from '../../../src/contract/result.ts'
 import { everyCaptureEndsOnce } from './capture-endings.ts'
+import { feedHasEveryEndOnce } from './feed-reader.ts'
 import type { Emission } from './model.ts'
 import type { Day, StoredSession } from './simulation.ts'
 
@@ -15,6 +16,7 @@ const CHECKS: readonly Check[] = [
   everyTaskEndsOnce,
   everyCaptureEndsOnce,
   everyResultIsDelivered,
+  feedHasEveryEndOnce,
   limitsHold,
   arenaIsWhole,
   tracesAreWhatWasSampled,
