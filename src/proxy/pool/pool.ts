@@ -79,9 +79,15 @@ export function openPool(options: PoolOptions): Pool {
   const gate = openPauseGate(kernel.scheduler, options.isPaused === true, (isPaused) => {
     for (const member of members) {
       if (isPaused) member.endProbe()
-      deliver(member.address, { type: isPaused ? 'pause' : 'resume' })
+      tellPause(member)
     }
   })
+
+  /** As it is now: a word that met a full mailbox must not overtake a later one. */
+  function tellPause(member: Member): void {
+    const offer = kernel.tell(member.address, { type: gate.isPaused() ? 'pause' : 'resume' })
+    if (offer === 'full') kernel.scheduler.after(REDELIVERY_MS, () => tellPause(member))
+  }
 
   function join(replica: PoolReplica): Membership {
     const member = openMember(options, replica, gate.isPaused(), serves)
@@ -206,7 +212,7 @@ export function openPool(options: PoolOptions): Pool {
     /** Those that sent this call away for longer than until a place becomes free. */
     const lost = new Set<Member>()
     for (;;) {
-      if (gate.isPaused()) await gate.pass(signal)
+      while (gate.isPaused() && !signal.aborted) await gate.pass(signal)
       const pauses = gate.pauses()
       const member = signal.aborted ? null : nextOf(members, asked, pins.get(session), avoid)
       if (member === null) break

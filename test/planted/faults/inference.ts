@@ -10,7 +10,7 @@ export const INFERENCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a new call passes a pause',
     file: 'src/proxy/pool/pool.ts',
-    find: '      if (gate.isPaused()) await gate.pass(signal)\n',
+    find: '      while (gate.isPaused() && !signal.aborted) await gate.pass(signal)\n',
     replace: '',
     suites: [POOL],
   },
