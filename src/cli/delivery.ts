@@ -3,7 +3,7 @@
 const WORDS: Readonly<Record<string, string>> = {
   pending: 'not yet delivered',
   delivered: 'delivered',
-  dead: 'never delivered (the node’s log says why)',
+  dead: 'never delivered (polar callbacks says why)',
 }
 
 /** `delivery` as the control API gives it. */

@@ -57,6 +57,9 @@ describe('polar on the command line', () => {
     ['submit', ['submit'], ['--rollout-url', '--no-wait', '--json']],
     ['status', ['status'], ['--rollout-url', '--json']],
     ['engine', ['engine'], ['--scripted', '--shape', '--fault']],
+    ['results', ['results'], ['--after', '--follow', '--save', '--json']],
+    ['callbacks', ['callbacks'], ['list', 'redrive']],
+    ['callbacks redrive', ['callbacks', 'redrive'], ['--url', '--state', '--session', '--json']],
     ['engines', ['engines'], ['list', 'add', 'remove']],
     ['tasks', ['tasks'], ['--status', '--harness', '--since', '--limit', '--json']],
     ['sessions', ['sessions'], ['[task]', '--status', '--gateway', '--json']],
@@ -252,7 +255,7 @@ describe('polar on the command line', () => {
 
   it.each([
     ['pending', 'callback not yet delivered'],
-    ['dead', 'callback never delivered (the node’s log says why)'],
+    ['dead', 'callback never delivered (polar callbacks says why)'],
   ])('shows in its lists that a callback is %s', async (delivery, words) => {
     const row = { task_id: 't', status: 'completed', num_samples: 4, completed_sessions: 4, mean_reward: 0.25, delivery }
     const bare = { node_id: 'g', healthy: true, replicas: [] }

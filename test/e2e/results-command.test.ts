@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { runPolar } from '../lib/polar-process.ts'
+import { root, runPolar, runToEnd } from '../lib/polar-process.ts'
 
 type Answer = { readonly status: number; readonly body: unknown }
 type Asked = { readonly method: string; readonly path: string; readonly body: string }
@@ -65,7 +65,7 @@ describe('polar results', () => {
     const lines = stdout.trimEnd().split('\n')
     expect(lines).toHaveLength(201)
     expect(lines[0]).toBe('l-1  session s0 of t  completed  reward 0.5  attempt 2  3 traces, 700 bytes')
-    expect(lines[200]).toBe('l-201  task t  completed  callback never delivered (the node’s log says why)')
+    expect(lines[200]).toBe('l-201  task t  completed  callback never delivered (polar callbacks says why)')
     expect(asked.map(({ path }) => path)).toEqual(['/feed?limit=200&after=l-0', '/feed?limit=200&after=l-200'])
   })
 
@@ -112,6 +112,17 @@ describe('polar results', () => {
       'm-1',
     ])
     expect(asked.every(({ path }) => !path.startsWith('/feed') || path.includes('wait_seconds=30'))).toBe(true)
+  })
+
+  it('ends when nobody listens any more', async () => {
+    const endless = Array.from({ length: 1_000 }, (_, i) => page([session(`l-${i}`, 's')], `l-${i}`))
+    const { url, asked } = await stand({ '/feed': endless })
+    const { code, stdout } = await runToEnd('bash', [
+      '-c',
+      `'${process.execPath}' '${root}/bin/polar.js' results --follow --rollout-url ${url} | head -1`,
+    ])
+    expect([code, stdout.split(' ')[0]]).toEqual([0, 'l-0'])
+    expect(asked.length).toBeLessThan(1_000)
   })
 
   it('goes on without a result that is no longer kept, and ends as not whole', async () => {
