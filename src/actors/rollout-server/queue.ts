@@ -3,6 +3,9 @@
 // Order: one point of `dispatch_priority` is worth ten seconds of waiting. Every session ages alike, so the order of two tasks never
 // changes once both are queued, and nobody starves: a task waits at most for those admitted before it, and for those of a higher priority
 // admitted within ten seconds per point after it. A session that is attempted again keeps its task's place.
+//
+// A session by itself that names a gateway stands in that one's line, in the same order: of all that stand first somewhere and may go now,
+// the earliest goes. So it waits for its gateway's room, and nobody waits for it.
 import type { Line, QueuedTask, TaskEntry } from './entries.ts'
 
 export const PRIORITY_WORTH_MS = 10_000
