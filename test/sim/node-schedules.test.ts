@@ -19,7 +19,7 @@ const blocks =
 /** What has happened on some day: a search that never gets anywhere would find nothing. */
 const reached = new Set<string>()
 
-function note({ views, captures, results, records, snapshots, arrivals }: Day): void {
+function note({ views, captures, results, records, snapshots, arrivals, pauses }: Day): void {
   for (const { result, attempt } of results.values()) {
     reached.add(`outcome ${String(result.trajectory.metadata.outcome)}`)
     if (attempt > 1) reached.add('a second attempt')
@@ -42,6 +42,7 @@ function note({ views, captures, results, records, snapshots, arrivals }: Day): 
   }
   if (snapshots.some(({ metrics }) => metrics.arena.pressure)) reached.add('arena pressure')
   if (snapshots.some(({ metrics }) => metrics.postrunQueueDepth > 0)) reached.add('a POSTRUN backlog')
+  for (const ending of pauses) reached.add(`a pause that is ${ending}`)
   if (new Set(arrivals.map(({ key }) => key)).size < arrivals.length) reached.add('a result delivered twice')
 }
 
@@ -83,6 +84,7 @@ describe('a whole node in virtual time', () => {
             'capture arena-full',
           ],
           ...['a second attempt', 'merged turns', 'an early stop', 'a turn asked again', 'a stream', 'an answer nobody took'],
+          ...['paused', 'timed-out', 'resumed'].map((ending) => `a pause that is ${ending}`),
           ...['arena pressure', 'a POSTRUN backlog', 'a result delivered twice'],
         ]),
       )

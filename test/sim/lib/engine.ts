@@ -41,6 +41,8 @@ export type Engine = {
   readonly transport: Transport
   /** Emissions whose ids, lengths and logprobs went out as they are, in a complete answer. */
   readonly sound: ReadonlySet<Emission>
+  /** How many generations were begun, those of probes too. */
+  asked(): number
 }
 
 /** No simulated agent asks for so little. */
@@ -50,6 +52,7 @@ export const replicaUrl = (replica: number): string => `http://engine-${replica}
 
 export function openEngine({ scheduler, random, model, faults }: EngineOptions): Engine {
   const sound = new Set<Emission>()
+  let asked = 0
 
   const isOut = (replica: number): boolean => {
     const nowMs = scheduler.clock.nowMs()
@@ -88,11 +91,16 @@ export function openEngine({ scheduler, random, model, faults }: EngineOptions):
 
   return {
     sound,
+    asked: () => asked,
     transport: (url) => ({
       async send(request, signal) {
         const replica = Number(url.split('-').at(-1))
         if (isOut(replica)) return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }
-        if (request.body !== null) return generate(request.body, signal)
+        if (signal.aborted) return { ok: false, error: 'aborted', detail: 'aborted' }
+        if (request.body !== null) {
+          asked += 1
+          return generate(request.body, signal)
+        }
         return reply(200, { data: [{ id: 'policy', max_model_len: 4096 }] })
       },
       close: async () => {},

@@ -9,6 +9,7 @@ import type { NodeSetup } from '../../../src/topology.ts'
 import type { CapturePlan } from './captures.ts'
 import { ENGINE_FAULTS, type EngineFaults, replicaUrl } from './engine.ts'
 import type { RuntimeFaults } from './runtime.ts'
+import type { PausePlan } from './weight-updates.ts'
 
 export type TaskPlan = {
   readonly request: TaskRequest
@@ -30,6 +31,8 @@ export type Schedule = {
   readonly receiverFaultRate: number
   /** Virtual times at which a gateway's thread dies, by its place in the setup. */
   readonly deaths: readonly { readonly gateway: number; readonly atMs: number }[]
+  /** When the trainer pauses inference, and for how long. */
+  readonly pauses: readonly PausePlan[]
 }
 
 const INIT_MS = 20_000
@@ -169,6 +172,12 @@ export function drawSchedule(seed: number): Schedule {
     deaths: Array.from({ length: trouble === 0 ? 0 : pick(0, 0, 1, 2) }, () => ({
       gateway: between(0, gateways - 1),
       atMs: random.next() * 2 * spanMs,
+    })),
+    pauses: Array.from({ length: pick(0, 0, 1, 3) }, () => ({
+      atMs: random.next() * 2 * spanMs,
+      lastsMs: pick(0, 500, 5_000),
+      timeoutMs: pick(0, 1_000, 60_000),
+      gateway: chance(0.5) ? null : gatewayId(`gateway-${between(0, gateways - 1)}`),
     })),
   }
 

@@ -1,6 +1,6 @@
 // One whole node through one seeded day: tasks come, agents run, things fail, and at the end everything is looked at.
 import type { GatewaySnapshot } from '../../../src/actors/gateway/protocol.ts'
-import type { LedgerCommand, StoredResult } from '../../../src/actors/ledger/protocol.ts'
+import type { FeedEntry, LedgerCommand, StoredResult } from '../../../src/actors/ledger/protocol.ts'
 import type { NodeEvent, RolloutServerCommand, SessionView, SubmitReply, TaskView } from '../../../src/actors/rollout-server/protocol.ts'
 import type { CallRecord } from '../../../src/contract/call.ts'
 import { type SessionId, type TaskId, taskId } from '../../../src/contract/ids.ts'
@@ -15,14 +15,23 @@ import { openFakeSink } from '../../lib/proxy-fixture.ts'
 import { type Agents, openAgents } from './agent.ts'
 import { captureElsewhere } from './captures.ts'
 import { type Engine, openEngine } from './engine.ts'
+import { openFeedReader } from './feed-reader.ts'
 import { type Model, openModel } from './model.ts'
 import { type Arrival, openReceiver } from './receiver.ts'
 import { openSimulatedRuntime, type Peaks } from './runtime.ts'
 import type { Schedule, TaskPlan } from './schedule.ts'
 import { countTimers, sleep } from './time.ts'
+import { updateWeights } from './weight-updates.ts'
 
 /** Engines and trainers come and go on these days, and the node says so; anything else it has to say is a fault. */
-const FORESEEN = new Set(['engine-available', 'no-engine-available', 'dead-letter'])
+const FORESEEN = new Set([
+  'engine-available',
+  'no-engine-available',
+  'dead-letter',
+  'inference-paused',
+  'inference-not-paused',
+  'inference-resumed',
+])
 
 export type StoredSession = { readonly attempt: number; readonly result: SessionResult }
 
@@ -39,8 +48,12 @@ export type Day = {
   /** Every record that the ledger was given, in order. */
   readonly records: readonly CallRecord[]
   readonly arrivals: readonly Arrival[]
+  /** As a reader saw it who followed it from the beginning. */
+  readonly feed: readonly FeedEntry[]
   readonly model: Model
   readonly engine: Engine
+  /** How each pause of inference ended. */
+  readonly pauses: readonly string[]
   readonly agents: Agents
   readonly snapshots: readonly GatewaySnapshot[]
   readonly peaks: ReadonlyMap<string, Readonly<Peaks>>
@@ -122,6 +135,7 @@ async function openDay(schedule: Schedule) {
     gateway: () => ({ cpu: openInlineCpu(), transport: engine.transport, listens: false }),
   })
   const opened = node
+  const feed = openFeedReader(opened.kernel, opened.ledger)
   const watched = new Set<Kernel>()
   function watchKernels(): void {
     for (const kernel of opened.kernels) {
@@ -187,10 +201,12 @@ async function openDay(schedule: Schedule) {
   async function look(): Promise<void> {
     const seen = await Promise.all(setup.gateways.map(({ gateway }) => opened.readGateway(gateway)))
     snapshots.push(...seen.filter((snapshot) => snapshot !== null))
+    await feed.read()
   }
 
   async function day(): Promise<Omit<Day, 'actorsAfterClose'>> {
     const dying = die()
+    const updating = updateWeights(schedule.pauses, { world, inference: opened.inference, engine, fault: (detail) => faults.push(detail) })
     const [trained] = await Promise.all([
       Promise.all(schedule.tasks.map(train)),
       ...schedule.captures.map((plan) => captureElsewhere(plan, { world, agents, ask, askGateway: opened.askGateway })),
@@ -215,6 +231,7 @@ async function openDay(schedule: Schedule) {
       await sleep(world, LOOK_EVERY_MS)
     }
     await dying
+    const pauses = await updating
     // What is read from here on is to be read, not searched for.
     world.calm()
     await look()
@@ -243,8 +260,10 @@ async function openDay(schedule: Schedule) {
       events,
       records,
       arrivals: receiver.arrivals,
+      feed: feed.entries,
       model,
       engine,
+      pauses,
       agents,
       snapshots,
       peaks: new Map(setup.gateways.map(({ gateway }) => [gateway, runtime.peaks(gateway)])),
