@@ -37,6 +37,9 @@ export const captureSchema = z
     description: 'A session for an agent that was started elsewhere and needs no more than a base URL and a key.',
   })
 
+/** The first where it has `agent` and `session_id`, as in Polar. */
+export const sessionRequestSchema = z.union([sessionDispatchSchema, captureSchema]).meta({ id: 'SessionRequest' })
+
 export const captureEndSchema = z
   .object({ reward: z.number().nullish().describe("in an evaluator's place; left out: not graded") })
   .meta({ id: 'CaptureEnd', description: 'The agent is done: what was captured is built.' })

@@ -1,5 +1,5 @@
 // Holds answers of the control API against the OpenAPI document that the same node serves.
-import { type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js'
+import { type ErrorObject, type ValidateFunction, Ajv2020 as Validator } from 'ajv/dist/2020.js'
 import { isJsonSchema, type JsonSchema } from '../../src/contract/wire/json-schema.ts'
 
 type Answer = { readonly status: number; readonly contentType: string; readonly body: unknown }
@@ -24,6 +24,8 @@ export type AnswerCheck = {
 export function openAnswerCheck(document: JsonSchema): AnswerCheck {
   const validator = new Validator({ strict: false, validateFormats: false, allErrors: true })
   validator.addSchema(closedSchema(document), 'openapi')
+  /** A wide schema takes its time to compile. */
+  const validators = new Map<string, ValidateFunction>()
   const paths = Object.keys(asObject(document.paths)).map((path) => ({ path, pattern: patternOf(path) }))
 
   function operationOf(method: string, url: string) {
@@ -61,7 +63,9 @@ export function openAnswerCheck(document: JsonSchema): AnswerCheck {
   }
 
   function problemAt(what: string, place: readonly string[], value: unknown): string | null {
-    const validate = validator.compile({ $ref: `openapi#/${place.map(pointerPart).join('/')}` })
+    const reference = `openapi#/${place.map(pointerPart).join('/')}`
+    const validate = validators.get(reference) ?? validator.compile({ $ref: reference })
+    validators.set(reference, validate)
     return validate(value) ? null : `${what}: ${(validate.errors ?? []).map(sentence).join('; ')}`
   }
 }

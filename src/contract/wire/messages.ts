@@ -1,7 +1,7 @@
 // Every message of the wire by its name: what /schemas serves, what OpenAPI refers to, and what must stay compatible.
 import type { z } from 'zod'
 import { addedReplicaSchema } from '../replica.ts'
-import { captureEndSchema, captureSchema, sessionDispatchSchema } from '../session.ts'
+import { captureEndSchema, captureSchema, sessionDispatchSchema, sessionRequestSchema } from '../session.ts'
 import { agentSpecSchema, evaluatorSpecSchema, runtimeSpecSchema, strategySpecSchema, taskRequestSchema } from '../task.ts'
 import { callbackList, callbackRow, redriven, redriveSchema, reportAccepted, reportedResult } from './callbacks.ts'
 import { completionRecord, completionSession, sessionCompletions } from './completions.ts'
@@ -21,6 +21,7 @@ import {
   sessionDeleted,
   sessionDispatched,
   sessionInfo,
+  sessionOpened,
 } from './sessions.ts'
 import { rolloutStatus, sessionRow, taskList, taskRow, taskSessions, taskSubmitted } from './tasks.ts'
 import { sessionTiming } from './timing.ts'
@@ -37,6 +38,7 @@ const TAKEN = {
   RuntimeSpec: runtimeSpecSchema,
   StrategySpec: strategySpecSchema,
   EvaluatorSpec: evaluatorSpecSchema,
+  SessionRequest: sessionRequestSchema,
   SessionDispatchRequest: sessionDispatchSchema,
   CaptureRequest: captureSchema,
   CaptureEnd: captureEndSchema,
@@ -68,6 +70,7 @@ const GIVEN = {
   TaskSessions: taskSessions,
   RolloutStatus: rolloutStatus,
   SessionDispatched: sessionDispatched,
+  SessionOpened: sessionOpened,
   CaptureOpened: captureOpened,
   CaptureEnded: captureEnded,
   SessionInfo: sessionInfo,

@@ -43,6 +43,8 @@ export const captureOpened = z
     description: 'A session for an agent that was started elsewhere, with all that it needs to call the model.',
   })
 
+export const sessionOpened = z.union([sessionDispatched, captureOpened]).meta({ id: 'SessionOpened' })
+
 export const captureEnded = z
   .object({
     session_id: z.string(),

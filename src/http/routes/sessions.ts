@@ -3,15 +3,8 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { GatewayView, SessionView } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, gatewayId, isIdText, knownSessionId, taskId } from '../../contract/ids.ts'
-import { captureEndSchema, captureSchema, sessionDispatchSchema } from '../../contract/session.ts'
-import {
-  captureEnded,
-  captureOpened,
-  gatewaySessionList,
-  sessionDeleted,
-  sessionDispatched,
-  sessionInfo,
-} from '../../contract/wire/sessions.ts'
+import { captureEndSchema, sessionRequestSchema } from '../../contract/session.ts'
+import { captureEnded, gatewaySessionList, sessionDeleted, sessionInfo, sessionOpened } from '../../contract/wire/sessions.ts'
 import { sessionStatus } from '../../contract/wire/words.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
@@ -47,9 +40,9 @@ function routesAt(app: FastifyInstance, context: RouteContext, prefix: '' | '/ga
     summary: `Open a session ${where}`,
     description:
       'With `agent` and `session_id` it is dispatched: this node runs its agent. Otherwise it is a capture: the answer has the base URLs and the key for an agent that was started elsewhere, and the session ends when it is finished, deleted, idle, or out of time.',
-    body: z.union([sessionDispatchSchema, captureSchema]),
+    body: sessionRequestSchema,
     isBodyOptional: true,
-    answer: z.union([sessionDispatched, captureOpened]),
+    answer: sessionOpened,
     errors: ['bad-request', 'node-unknown', 'session-conflict', 'overloaded'],
   })
   app.post<Place>(`${prefix}/sessions`, opening, ({ params, body }, reply) => openSession(context, placeOf(params), body, reply))
