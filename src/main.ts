@@ -16,6 +16,7 @@ import { openControlApi, type TaskProblem } from './http/control-api.ts'
 import { openEventFeed } from './http/events.ts'
 import { openFeedWaiters } from './http/feed-waiters.ts'
 import { openCompletionsReader } from './http/kept-completions.ts'
+import { serverUrl } from './http/server-url.ts'
 import { openControlToken } from './http/token.ts'
 import type { Scheduler } from './kernel/clock.ts'
 import type { DrainReport } from './kernel/drain.ts'
@@ -60,8 +61,6 @@ const MAX_FEED_WAITERS = 256
 const EVENT_BEAT_MS = 15_000
 const MAX_UNSENT_EVENT_BYTES = 4 * 2 ** 20
 const MAX_OUTPUT_BYTES = 8 * 2 ** 20
-/** To listen on; nobody can call these. */
-const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 /** Never throws for what an operator can mend: the problem says it. Ends no session by itself; see `RunningNode.drain`. */
 export async function startNode(config: Config, log: Logger = pino(destination(2))): Promise<Started> {
@@ -253,12 +252,9 @@ async function taskChecker(
   }
 }
 
-/** As the operator says, or else as this host knows itself. */
 function modelUrlOf(config: Config, gateway: GatewayId, port: number): string {
   const node = config.nodes.find(({ id }) => id === gateway)
-  if (node?.publicUrl != null) return node.publicUrl.replace(/\/+$/, '')
-  const host = node === undefined || ANY_HOST.has(node.host) ? '127.0.0.1' : node.host
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+  return serverUrl(node?.publicUrl ?? null, node?.host ?? '0.0.0.0', port)
 }
 
 function describe(error: unknown, config: Config): string {

@@ -30,6 +30,7 @@ import { resultRoutes } from './routes/results.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { sessionRoutes } from './routes/sessions.ts'
 import { taskRoutes } from './routes/tasks.ts'
+import { serverUrl } from './server-url.ts'
 import type { ReadResult } from './task-result.ts'
 import { isAuthorized } from './token.ts'
 
@@ -202,13 +203,8 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
   return app
 }
 
-/** As the operator says, or else as it is bound; nobody can call the address that means all of them. */
 function urlOf(app: FastifyInstance, { publicUrl, host, port }: ControlApiOptions): string {
-  if (publicUrl !== null) return publicUrl.replace(/\/+$/, '')
   const [bound] = app.addresses()
   const at = typeof bound === 'object' ? bound : { address: host, port }
-  const address = ANY_ADDRESS.has(at.address) ? '127.0.0.1' : at.address
-  return `http://${address.includes(':') ? `[${address}]` : address}:${at.port}`
+  return serverUrl(publicUrl, at.address, at.port)
 }
-
-const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
