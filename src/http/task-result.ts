@@ -1,5 +1,5 @@
 // Polar's TaskResult and TaskStatus as JSON, put together from one packed result after the other.
-import type { RenderDelivery } from '../actors/callback/actor.ts'
+import type { DeliveryContent } from '../actors/callback/protocol.ts'
 import type { LedgerCommand, StoredResult } from '../actors/ledger/protocol.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
 import type { ResultsTold } from '../contract/result-form.ts'
@@ -43,7 +43,7 @@ export function openResultReader({ kernel, ledger, renderResult }: ResultSource)
 }
 
 /** The body of a callback; rejects when a result cannot be had, so that the delivery is tried again. */
-export function deliveryRenderer(read: ReadResult): RenderDelivery {
+export function deliveryRenderer(read: ReadResult): (content: DeliveryContent, signal: AbortSignal) => Promise<Uint8Array> {
   return async ({ shape, task, status, sessions }, signal) => {
     const [only] = sessions
     if (shape === 'session' && only !== undefined) {

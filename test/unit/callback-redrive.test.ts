@@ -112,7 +112,7 @@ describe('a delivery that is driven again', () => {
     deliver('t', { url: null })
     await world.run()
     expect(posts).toEqual([])
-    expect(await answerTo(redrive(['t']))).toMatchObject({ type: 'target', detail: expect.stringContaining('no callback_url') })
+    expect(await answerTo(redrive(['t']))).toMatchObject({ type: 'target', detail: 'the callback_url of t is not set, and none is given' })
     expect(await answerTo(redrive(['t'], NEW))).toEqual(driven('t'))
     await world.run()
     expect(posts.map(({ url }) => url)).toEqual([NEW])

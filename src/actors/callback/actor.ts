@@ -6,7 +6,8 @@ import type { Timer } from '../../kernel/clock.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { LedgerCommand, Recorded } from '../ledger/protocol.ts'
 import type { RolloutServerCommand } from '../rollout-server/protocol.ts'
-import type { Delivery, Parcel } from './delivery.ts'
+import type { Delivery } from './delivery.ts'
+import type { DeliveryContent } from './protocol.ts'
 import {
   type AttemptOutcome,
   type CallbackLimits,
@@ -22,7 +23,7 @@ const LEDGER_DEADLINE_MS = 10_000
 const MAILBOX = 4096
 
 /** Polar's TaskResult, or the SessionResult of a session by itself, as JSON bytes; rejects when a result cannot be had. */
-export type RenderDelivery = (content: Pick<Parcel, 'shape' | 'task' | 'status' | 'sessions'>, signal: AbortSignal) => Promise<Uint8Array>
+export type RenderDelivery = (content: DeliveryContent, signal: AbortSignal) => Promise<Uint8Array>
 
 export type CallbackOptions = {
   readonly limits: CallbackLimits

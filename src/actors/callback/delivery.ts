@@ -1,18 +1,12 @@
 // One delivery: what goes where, how far it is, and how others see it.
 import { canonicalDigest } from '../../contract/digest.ts'
-import type { SessionId, TaskId } from '../../contract/ids.ts'
-import type { TaskStatus } from '../../contract/task.ts'
 import type { DeliveryState } from '../ledger/protocol.ts'
-import type { CallbackCommand, DeliveryView, Undelivered } from './protocol.ts'
+import type { CallbackCommand, DeliveryContent, DeliveryView, Undelivered } from './protocol.ts'
 
 /** What the ledger and the rollout server are told. */
 export type News = { readonly state: DeliveryState; readonly detail: string; readonly atMs: number }
 
-export type Parcel = {
-  readonly task: TaskId
-  readonly shape: 'task' | 'session'
-  readonly status: TaskStatus
-  readonly sessions: readonly SessionId[]
+export type Parcel = DeliveryContent & {
   /** Says what is delivered without its bytes: the same for every try, every rendering and every receiver. */
   readonly idempotencyKey: string
   /** In the order in which tasks ended. */

@@ -37,19 +37,23 @@ export type RedriveReply =
   | { readonly type: 'redriven'; readonly tasks: readonly TaskId[]; readonly lost: readonly TaskId[] }
   | { readonly type: 'unknown' | 'target'; readonly detail: string }
 
+/** What a delivery brings, whatever becomes of it. */
+export type DeliveryContent = {
+  readonly task: TaskId
+  /** Polar's TaskResult, or for a session by itself its SessionResult. */
+  readonly shape: 'task' | 'session'
+  readonly status: TaskStatus
+  readonly sessions: readonly SessionId[]
+}
+
 export type CallbackCommand =
-  | {
+  | (DeliveryContent & {
       readonly type: 'deliver'
-      readonly task: TaskId
       /** Null: to nobody, until it is driven somewhere. */
       readonly url: string | null
-      /** Polar's TaskResult, or for a session by itself its SessionResult. */
-      readonly shape: 'task' | 'session'
-      readonly status: TaskStatus
-      readonly sessions: readonly SessionId[]
       /** The attempt whose result stands, per session: with the task's id the identity of the delivery. */
       readonly attempts: readonly number[]
-    }
+    })
   /** Newest first; ended ones are kept for as many tasks as the rollout server keeps. `state` null: of every task that has a receiver. */
   | {
       readonly type: 'list-deliveries'

@@ -22,12 +22,14 @@ const REDRIVEN = 'driven again'
 
 export function redrive(state: OutboxState, command: Extract<CallbackCommand, { type: 'redrive' }>, atMs: number): Step {
   const { url, ask } = command
+  const forbidden = url === null ? null : checkTarget(url)
+  if (forbidden !== null) return [state, [refusal(ask, 'target', forbidden)]]
   const chosen = choose(state, command)
   const unknown = (command.tasks ?? []).filter((task) => find(state, task) === undefined)
   if (unknown.length > 0) return [state, [refusal(ask, 'unknown', `no ended task ${named(unknown)}`)]]
-  for (const delivery of chosen) {
-    const problem = problemOf(delivery, url)
-    if (problem !== null) return [state, [refusal(ask, 'target', `${nameOfKey(delivery.task)}: ${problem}`)]]
+  for (const delivery of url === null ? chosen : []) {
+    const problem = delivery.url === null ? 'is not set, and none is given' : checkTarget(delivery.url)
+    if (problem !== null) return [state, [refusal(ask, 'target', `the callback_url of ${nameOfKey(delivery.task)} ${problem}`)]]
   }
   let next = state
   const effects: OutboxEffect[] = []
@@ -73,13 +75,6 @@ function choose(state: OutboxState, { tasks, states }: Extract<CallbackCommand, 
 
 function find(state: OutboxState, task: TaskId): Delivery | Kept | undefined {
   return lookUp(state.deliveries, task) ?? lookUp(state.kept, task)
-}
-
-function problemOf(delivery: Delivery | Kept, url: string | null): string | null {
-  const to = url ?? delivery.url
-  if (to === null) return 'it has no callback_url, and none is given'
-  const problem = checkTarget(to)
-  return problem === null ? null : `callback_url ${problem}`
 }
 
 function drive(state: OutboxState, task: TaskId, url: string | null, atMs: number): Step {

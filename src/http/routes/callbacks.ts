@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import type { CallbackCommand, DeliveryView, RedriveReply } from '../../actors/callback/protocol.ts'
-import { checkTarget } from '../../actors/callback/target.ts'
 import { knownSessionId, nameOfKey, soleTaskId, taskId } from '../../contract/ids.ts'
 import { callbackList, type callbackRow, redriven, redriveSchema } from '../../contract/wire/callbacks.ts'
 import { deliveryState } from '../../contract/wire/words.ts'
@@ -55,8 +54,6 @@ export function callbackRoutes(app: FastifyInstance, { kernel, callback }: Route
     const parsed = redriveSchema.safeParse(given)
     if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('body', parsed.error.issues, given))
     const { task_ids: tasks, session_ids: sessions, state, callback_url: url } = parsed.data
-    const problem = url === undefined ? null : checkTarget(url)
-    if (problem !== null) return refuseUrl(problem)
     const named = [...(tasks ?? []).map(taskId), ...(sessions ?? []).map((session) => soleTaskId(knownSessionId(session)))]
     const answer = await kernel.ask<CallbackCommand, RedriveReply>(
       callback,
@@ -77,13 +74,9 @@ export function callbackRoutes(app: FastifyInstance, { kernel, callback }: Route
       case 'unknown':
         return refuse(reply, 'task-unknown', driven.detail)
       case 'target':
-        return refuseUrl(driven.detail)
+        return refuse(reply, 'invalid', [{ loc: ['body', 'callback_url'], msg: driven.detail, type: 'value_error' }])
       default:
         return unreachable(driven)
-    }
-
-    function refuseUrl(msg: string) {
-      return refuse(reply, 'invalid', [{ loc: ['body', 'callback_url'], msg, type: 'value_error' }])
     }
   })
 }

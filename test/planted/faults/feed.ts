@@ -72,8 +72,8 @@ export const FEED_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a redrive may name an address that a submit may not',
     file: 'src/actors/callback/redrive.ts',
-    find: 'const problem = checkTarget(to)',
-    replace: 'const problem = checkTarget(to) && null',
+    find: 'const forbidden = url === null ? null : checkTarget(url)',
+    replace: 'const forbidden: string | null = null',
     suites: OUTBOX,
   },
   {
