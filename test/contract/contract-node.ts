@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { vi } from 'vitest'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import { type Serving, startServing } from '../lib/polar-process.ts'
+import { processesNaming } from '../lib/working-node.ts'
 import { openPolarClient, type PolarClient, type PolarGateway } from './client.ts'
 import { type SessionResultBody, sessionResult, type TaskResultBody, type TaskStatusBody, taskResult } from './schemas.ts'
 import { parse } from './shape.ts'
@@ -120,6 +121,13 @@ export async function openContractNode({
       }, WAIT),
     async close() {
       await serving.stop('SIGKILL')
+      for (const { pid } of processesNaming(folder)) {
+        try {
+          process.kill(pid, 'SIGKILL')
+        } catch {
+          // Gone since it was listed.
+        }
+      }
       await engine.close()
       rmSync(folder, { recursive: true, force: true })
     },
