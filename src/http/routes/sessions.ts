@@ -1,13 +1,14 @@
 // Sessions by themselves, at any gateway and under the one they are at: opened, listed, read, deleted, and captures finished.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
-import type { GatewayView, SessionView } from '../../actors/rollout-server/protocol.ts'
+import type { SessionView } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, gatewayId, isIdText, knownSessionId, taskId } from '../../contract/ids.ts'
 import { captureEndSchema, sessionRequestSchema } from '../../contract/session.ts'
 import { captureEnded, gatewaySessionList, sessionDeleted, sessionInfo, sessionOpened } from '../../contract/wire/sessions.ts'
 import { sessionStatus } from '../../contract/wire/words.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
+import { withGateway } from '../named-gateway.ts'
 import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 import { openSession } from '../session-opening.ts'
@@ -57,7 +58,8 @@ function routesAt(app: FastifyInstance, context: RouteContext, prefix: '' | '/ga
   app.get<Place>(`${prefix}/sessions`, listing, async ({ params, query }, reply) => {
     const parsed = listQuery.safeParse(query)
     if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('query', parsed.error.issues, query))
-    return listSessions(context, placeOf(params), parsed.data, reply)
+    if (params.gateway === undefined) return listSessions(context, null, parsed.data, reply)
+    return withGateway(context, params.gateway, reply, (gateway) => listSessions(context, gateway, parsed.data, reply))
   })
 
   const reading = operation({
@@ -125,11 +127,6 @@ async function listSessions(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { askServer, readGateway, kernel } = context
-  if (gateway !== null) {
-    const known = await askServer<readonly GatewayView[]>((ask) => ({ type: 'list-gateways', ask }))
-    if (!known.ok) return refuse(reply, 'unavailable')
-    if (!known.value.some((view) => view.gateway === gateway)) return refuse(reply, 'node-unknown', `no gateway ${gateway}`)
-  }
   const answer = await askServer<readonly SessionView[]>((ask) => ({
     type: 'list-sessions',
     gateway,
