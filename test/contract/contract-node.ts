@@ -61,9 +61,7 @@ export type ContractNodeOptions = {
 }
 
 const AGENT = join(import.meta.dirname, 'fixtures/agent.sh')
-export const WAIT = { timeout: 60_000, interval: 25 }
-// Real agents are processes: a machine with much else to do takes longer than one test is given elsewhere.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+export const WAIT = { timeout: 100_000, interval: 25 }
 
 export async function openContractNode({
   nodes = [{ id: 'g' }],

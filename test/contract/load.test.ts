@@ -84,8 +84,9 @@ it(
       // Looks at the engine's health go by the clock, not by the session.
       expect(asked.other).toBeLessThan(SESSIONS / 4)
     }
+    // The first batch also warms the node up. Whatever is kept of each session for good would be in both.
     const grown = (second.peakMb - first.peakMb) / (first.peakMb - startMb)
-    expect(grown).toBeLessThan(0.5)
+    expect(grown).toBeLessThan(0.4)
   },
   2 * BATCH_MS,
 )
