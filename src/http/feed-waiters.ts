@@ -1,7 +1,7 @@
 // Readers of the feed who wait for its next entry: a bounded number of them, woken by what brings one.
 import type { FeedEntry } from '../actors/ledger/protocol.ts'
 import type { NodeEvent } from '../actors/rollout-server/protocol.ts'
-import type { Scheduler, Timer } from '../kernel/clock.ts'
+import type { Scheduler } from '../kernel/clock.ts'
 
 type FeedWaiter = {
   /** True when something came since it entered or was last told; false once `untilMs`, on the monotonic clock, is over or it left. */
@@ -38,12 +38,11 @@ export function openFeedWaiters(scheduler: Scheduler, maxWaiters: number): FeedW
         async news(untilMs) {
           const delayMs = untilMs - scheduler.clock.nowMs()
           if (!place.isTold && places.has(place) && delayMs > 0) {
-            let timer: Timer | null = null
-            await new Promise<void>((resolve) => {
-              place.wake = resolve
-              timer = scheduler.after(delayMs, resolve)
-            })
-            stop(timer)
+            const woken = Promise.withResolvers<void>()
+            place.wake = woken.resolve
+            const timer = scheduler.after(delayMs, woken.resolve)
+            await woken.promise
+            timer.cancel()
           }
           const isTold = place.isTold
           place.isTold = false
@@ -66,10 +65,6 @@ export function openFeedWaiters(scheduler: Scheduler, maxWaiters: number): FeedW
       for (const place of [...places]) leave(place)
     },
   }
-}
-
-function stop(timer: Timer | null): void {
-  timer?.cancel()
 }
 
 /** The end of a task brings what was not told of its sessions, too. */

@@ -107,7 +107,10 @@ it('gets exactly what it missed, under the keys and with the bodies it would hav
   timeout: 180_000,
 }, async () => {
   const first = await openTrainer(200)
+  const awaited = control('/feed?after=latest&wait_seconds=60')
   await submit('delivered', first.url)
+  const { entries } = await awaited
+  expect(entries).toContainEqual(expect.objectContaining({ type: 'session', task_id: 'delivered', attempt: 1 }))
   await comesTo('delivered', 'delivered')
   const before = await run(/results .*--save/, {})
   expect([before.code, before.stderr]).toEqual([0, ''])
