@@ -42,8 +42,9 @@ export type Thread<Boot, Ready> = {
 const HEAP_LIMITS: ResourceLimits = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 64, stackSizeMb: 4 }
 
 const DEADLINES_MS: Record<keyof ThreadAdmin, number> = {
-  join: 10_000,
-  boot: 30_000,
+  // The first one waits for the thread's modules, which a busy machine takes its time to load.
+  join: 60_000,
+  boot: 60_000,
   stats: 2000,
   drain: 60_000,
   stop: 5000,
