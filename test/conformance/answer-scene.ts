@@ -37,7 +37,7 @@ export async function answerScene(prepare: (app: FastifyInstance) => void) {
   const dispatched = async (id: string): Promise<SessionId> => {
     await control.call('POST', '/rollout/task/submit', task(id, { callback_url: 'http://trainer/done', metadata: { group_id: 'g' } }))
     const isOfTask = ([, spec]: readonly [SessionId, { readonly task: string }]) => spec.task === id
-    const held = await vi.waitUntil(() => [...control.held].find(isOfTask), { timeout: 10_000, interval: 1 })
+    const held = await vi.waitUntil(() => [...control.held].find(isOfTask), { timeout: 20_000, interval: 1 })
     if (held === undefined) throw new Error(`no session of ${id}`)
     return held[0]
   }
@@ -53,6 +53,6 @@ export async function answerScene(prepare: (app: FastifyInstance) => void) {
   })
   await control.finish(ended, 'completed', { built: packTrajectory(built.trajectory), completions: packCompletions(part) })
   const isDelivered = async () => (await control.call('GET', '/tasks/ended/sessions')).body.delivery === 'delivered'
-  await vi.waitUntil(isDelivered, { timeout: 10_000, interval: 1 })
+  await vi.waitUntil(isDelivered, { timeout: 20_000, interval: 1 })
   return { control, ended, running }
 }

@@ -14,7 +14,7 @@ afterEach(async () => {
 
 /** Sessions of a task, as soon as the gateway holds `count` of them. */
 async function dispatched(count: number): Promise<readonly SessionId[]> {
-  await vi.waitFor(() => expect(control.held.size).toBe(count), { interval: 1 })
+  await vi.waitFor(() => expect(control.held.size).toBe(count), { interval: 1, timeout: 20_000 })
   return [...control.held.keys()]
 }
 
@@ -25,7 +25,7 @@ async function ended(id: string): Promise<Record<string, unknown>> {
       expect(['completed', 'failed', 'cancelled']).toContain(body.status)
       return body
     },
-    { interval: 1 },
+    { interval: 1, timeout: 20_000 },
   )
 }
 
@@ -207,10 +207,13 @@ describe('a task', () => {
         { session_id: second, task_id: 't', status: 'COMPLETED', trajectory: { traces: [] } },
       ],
     })
-    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1, timeout: 20_000 })
     const { total_sessions, completed_sessions, ...result } = body
     expect(control.delivered[0]).toMatchObject({ url: 'http://127.0.0.1:9/cb', body: result })
-    await vi.waitFor(async () => expect((await control.call('GET', '/tasks')).body.tasks[0].delivery).toBe('delivered'), { interval: 1 })
+    await vi.waitFor(async () => expect((await control.call('GET', '/tasks')).body.tasks[0].delivery).toBe('delivered'), {
+      interval: 1,
+      timeout: 20_000,
+    })
   })
 
   it('is cancelled by DELETE wherever its sessions are', async () => {
@@ -380,6 +383,7 @@ describe('a node that cannot answer', () => {
     await control.finish(session!, 'completed')
     await vi.waitFor(async () => expect(await control.call('GET', '/rollout/task/t')).toMatchObject({ status, body: { detail: 'gone' } }), {
       interval: 1,
+      timeout: 20_000,
     })
     expect(await control.call('GET', `/sessions/${session}`)).toMatchObject({ status, body: { detail: 'gone' } })
   })

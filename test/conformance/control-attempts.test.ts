@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { GATEWAY, openControl, task } from './control-world.ts'
 
 const MAX_ATTEMPTS = 2
-const SOON = { interval: 1, timeout: 10_000 }
+const SOON = { interval: 1, timeout: 20_000 }
 
 let control: Awaited<ReturnType<typeof openControl>>
 beforeEach(async () => {

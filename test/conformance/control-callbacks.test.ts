@@ -20,10 +20,10 @@ const deliveryOf = async (id: string) => (await control.call('GET', `/tasks/${id
 async function done(id: string, callback: string | null, status = 200): Promise<void> {
   control.trainer.status = status
   await control.call('POST', '/rollout/task/submit', task(id, callback === null ? {} : { callback_url: callback }))
-  await vi.waitUntil(() => control.held.size > 0, { timeout: 10_000, interval: 1 })
+  await vi.waitUntil(() => control.held.size > 0, { timeout: 20_000, interval: 1 })
   for (const session of control.held.keys()) await control.finish(session, 'completed')
   await vi.waitUntil(async () => (await list('?state=none')).length + (await settled()).length === submitted + 1, {
-    timeout: 10_000,
+    timeout: 20_000,
     interval: 1,
   })
   submitted += 1
@@ -76,10 +76,10 @@ describe('POST /callbacks/redrive', () => {
     expect(await deliveryOf('b')).toBe('dead')
     const { status, body } = await redrive({ callback_url: NEW })
     expect([status, body]).toEqual([200, { redriven: ['b', 'c'], lost: [] }])
-    await vi.waitUntil(async () => (await list('?state=delivered')).length === 3, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await list('?state=delivered')).length === 3, { timeout: 20_000, interval: 1 })
     expect(control.delivered.map(({ url }) => url)).toEqual([NEW, NEW])
     for (const again of control.delivered) expect(before).toContainEqual({ ...again, url: OLD })
-    await vi.waitUntil(async () => (await deliveryOf('b')) === 'delivered', { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await deliveryOf('b')) === 'delivered', { timeout: 20_000, interval: 1 })
   })
 
   it('delivers tasks that are named whatever became of them, also one that had no callback', async () => {
@@ -88,20 +88,20 @@ describe('POST /callbacks/redrive', () => {
     expect(await deliveryOf('none')).toBe('none')
     control.delivered.splice(0)
     expect((await redrive({ task_ids: ['none', 'a'], callback_url: NEW })).body).toEqual({ redriven: ['a', 'none'], lost: [] })
-    await vi.waitUntil(async () => (await list('?state=delivered')).length === 2, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await list('?state=delivered')).length === 2, { timeout: 20_000, interval: 1 })
     for (const { body } of control.delivered) {
       const { task_id, status, results } = body as { task_id: string; status: string; results: unknown }
       const read = (await control.call('GET', `/rollout/task/${task_id}`)).body
       expect({ status, results }).toEqual({ status: read.status, results: read.results })
     }
-    await vi.waitUntil(async () => (await deliveryOf('none')) === 'delivered', { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await deliveryOf('none')) === 'delivered', { timeout: 20_000, interval: 1 })
   })
 
   it('delivers what is in a state that is named, to where it was to go', async () => {
     await done('a', OLD)
     control.delivered.splice(0)
     expect((await redrive({ state: 'delivered' })).body).toEqual({ redriven: ['a'], lost: [] })
-    await vi.waitUntil(() => control.delivered.length === 1, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(() => control.delivered.length === 1, { timeout: 20_000, interval: 1 })
     expect(control.delivered[0]?.url).toBe(OLD)
   })
 
@@ -139,15 +139,15 @@ describe('a session by itself', () => {
   it('is delivered as its own result, listed by its name, in the feed under the task it names, and driven again by its id', async () => {
     const body = { session_id: 's-1', task_id: 't', instruction: 'do it', agent: { harness: 'shell' }, remaining_timeout_seconds: 60 }
     expect((await control.call('POST', '/sessions', { ...body, callback_url: OLD })).status).toBe(200)
-    await vi.waitUntil(() => control.held.size > 0, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(() => control.held.size > 0, { timeout: 20_000, interval: 1 })
     for (const session of control.held.keys()) await control.finish(session, 'completed')
-    await vi.waitUntil(async () => (await settled()).length === 1, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await settled()).length === 1, { timeout: 20_000, interval: 1 })
     expect(await list()).toMatchObject([{ task_id: null, session_id: 's-1', state: 'delivered' }])
     const { entries } = (await control.call('GET', '/feed')).body
     expect(entries).toMatchObject([{ type: 'session', session_id: 's-1', task_id: 't', href: '/sessions/s-1/result' }])
 
     expect((await redrive({ session_ids: ['s-1'], callback_url: NEW })).body).toEqual({ redriven: ['s-1'], lost: [] })
-    await vi.waitUntil(() => control.delivered.length === 2, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(() => control.delivered.length === 2, { timeout: 20_000, interval: 1 })
     const result = (await control.call('GET', '/sessions/s-1/result')).body
     expect(control.delivered).toEqual([OLD, NEW].map((url) => ({ url, key: control.delivered[0]?.key, body: result })))
     expect((await redrive({ task_ids: ['t'] })).status).toBe(404)

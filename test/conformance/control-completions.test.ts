@@ -30,14 +30,14 @@ function packed(session: SessionId, calls: readonly CallRecord[], more: Partial<
 async function running(id = 't'): Promise<SessionId> {
   const before = new Set(control.held.keys())
   await control.call('POST', '/rollout/task/submit', task(id))
-  await vi.waitFor(() => expect(control.held.size).toBe(before.size + 1), { interval: 1 })
+  await vi.waitFor(() => expect(control.held.size).toBe(before.size + 1), { interval: 1, timeout: 20_000 })
   return [...control.held.keys()].find((session) => !before.has(session))!
 }
 
 async function finish(session: SessionId, completions: ArrayBuffer | null): Promise<void> {
   await control.finish(session, 'completed', completions === null ? {} : { completions })
   const isEnded = async () => (await control.call('GET', `/sessions/${session}`)).body.status === 'COMPLETED'
-  await vi.waitFor(async () => expect(await isEnded()).toBe(true), { interval: 1 })
+  await vi.waitFor(async () => expect(await isEnded()).toBe(true), { interval: 1, timeout: 20_000 })
 }
 
 async function list(session: string, query = '') {

@@ -61,9 +61,12 @@ it('a task whose results stop in the middle is cut off, never ended as if it wer
   api = await openControlApi({ ...control.options, readResult })
   control.startGateway(2)
   await submit('t', { num_samples: 2 })
-  await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1 })
+  await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1, timeout: 20_000 })
   for (const session of [...control.held.keys()]) await control.finish(session, 'completed')
-  await vi.waitFor(async () => expect((await control.call('GET', '/tasks')).body.tasks[0].status).toBe('completed'), { interval: 1 })
+  await vi.waitFor(async () => expect((await control.call('GET', '/tasks')).body.tasks[0].status).toBe('completed'), {
+    interval: 1,
+    timeout: 20_000,
+  })
   const response = await fetch(`${api.url}/rollout/task/t`, { headers })
   await expect(response.text()).rejects.toThrow()
 })
@@ -94,7 +97,7 @@ describe('the event feed over HTTP', () => {
     const following = events(5)
     control.startGateway(1)
     await submit('t')
-    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1, timeout: 20_000 })
     const [session] = [...control.held.keys()]
     control.kernel.tell(control.server, { type: 'session-changed', session: session!, attempt: 1, status: 'RUNNING' })
     await control.finish(session!, 'completed')
@@ -128,7 +131,7 @@ describe('the event feed over HTTP', () => {
       atMs: 0,
     })
     await submit('b')
-    await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1 })
+    await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1, timeout: 20_000 })
     for (const headersOrNot of [{ 'last-event-id': first!.id }, {}] as const) {
       const path = 'last-event-id' in headersOrNot ? '/gateways/g0/events' : `/gateways/g0/events?last_event_id=${first!.id}`
       expect(await events(1, headersOrNot, path)).toMatchObject([{ data: { task_id: 'b', node_id: 'g0' } }])
@@ -144,7 +147,7 @@ describe('the event feed over HTTP', () => {
       text += chunk.toString()
     })
     await submit('first')
-    await vi.waitFor(() => expect(text).toContain('event: task.created'), { interval: 1 })
+    await vi.waitFor(() => expect(text).toContain('event: task.created'), { interval: 1, timeout: 20_000 })
     const [id] = /b-\d+/.exec(text) ?? []
     slow.pause()
     const gone = once(slow, 'close')

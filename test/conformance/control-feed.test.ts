@@ -26,7 +26,7 @@ async function submit(id: string, overrides: Record<string, unknown> = {}): Prom
   const { body } = await control.call('POST', '/rollout/task/submit', task(id, overrides))
   expect(body).toEqual({ task_id: id, status: 'running' })
   const samples = Number(overrides.num_samples ?? 1)
-  await vi.waitUntil(() => control.held.size === before.size + samples, { timeout: 10_000, interval: 1 })
+  await vi.waitUntil(() => control.held.size === before.size + samples, { timeout: 20_000, interval: 1 })
   return [...control.held.keys()].filter((session) => !before.has(session))
 }
 
@@ -40,7 +40,7 @@ async function finish(session: string | undefined): Promise<void> {
 async function done(id: string): Promise<string> {
   const [session = ''] = await submit(id)
   await finish(session)
-  await vi.waitUntil(async () => names((await feed()).body.entries).includes(id), { timeout: 10_000, interval: 1 })
+  await vi.waitUntil(async () => names((await feed()).body.entries).includes(id), { timeout: 20_000, interval: 1 })
   return session
 }
 
@@ -59,10 +59,10 @@ describe('GET /feed', () => {
     const [first, second] = await submit('t', { num_samples: 2, callback_url: 'http://127.0.0.1:9000/cb' })
     expect((await feed()).body).toMatchObject({ entries: [], missed: false, start_over: false })
     await finish(second)
-    await vi.waitUntil(async () => (await feed()).body.entries.length === 1, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await feed()).body.entries.length === 1, { timeout: 20_000, interval: 1 })
     await finish(first)
-    await vi.waitUntil(async () => (await feed()).body.entries.length === 3, { timeout: 10_000, interval: 1 })
-    await vi.waitUntil(async () => (await feed()).body.entries[2].delivery === 'delivered', { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(async () => (await feed()).body.entries.length === 3, { timeout: 20_000, interval: 1 })
+    await vi.waitUntil(async () => (await feed()).body.entries[2].delivery === 'delivered', { timeout: 20_000, interval: 1 })
     const { entries, next } = (await feed()).body
     expect(entries).toEqual([
       ...[second, first].map((session) => ({
@@ -155,7 +155,7 @@ describe('a reader who waits', () => {
   it('has not asked the ledger between two entries', async () => {
     const reads = countReads()
     const waiting = feed('?wait_seconds=60')
-    await vi.waitUntil(() => reads() === 2, { timeout: 10_000, interval: 1 })
+    await vi.waitUntil(() => reads() === 2, { timeout: 20_000, interval: 1 })
     const [session] = await submit('t')
     expect(reads()).toBe(2)
     await finish(session)
@@ -178,19 +178,19 @@ describe('a reader who waits, on a real port,', () => {
     const controller = new AbortController()
     const reads = countReads()
     const waiting = Array.from({ length: 4 }, () => wait(controller.signal).catch(() => null))
-    await vi.waitUntil(() => reads() === 8, { timeout: 10_000, interval: 5 })
+    await vi.waitUntil(() => reads() === 8, { timeout: 20_000, interval: 5 })
     const refused = await feed('?wait_seconds=60')
     expect([refused.status, refused.headers['retry-after']]).toEqual([503, '1'])
     expect((await feed()).status).toBe(200)
     controller.abort()
     await Promise.all(waiting)
-    await vi.waitUntil(async () => (await feed('?wait_seconds=0.01')).status === 200, { timeout: 10_000, interval: 5 })
+    await vi.waitUntil(async () => (await feed('?wait_seconds=0.01')).status === 200, { timeout: 20_000, interval: 5 })
   })
 
   it('does not hold up the end of the node', async () => {
     const reads = countReads()
     const waiting = Array.from({ length: 4 }, () => wait().catch(() => null))
-    await vi.waitUntil(() => reads() === 8, { timeout: 10_000, interval: 5 })
+    await vi.waitUntil(() => reads() === 8, { timeout: 20_000, interval: 5 })
     await api.close()
     await Promise.all(waiting)
   })

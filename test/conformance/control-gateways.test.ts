@@ -96,7 +96,7 @@ describe('a gateway', () => {
     withEngine('sglang', async (engine) => {
       servers = [{ state: 'down' }, { url: engine.url, engine: 'sglang' }]
       await control.call('POST', '/rollout/task/submit', task('t', { num_samples: 2 }))
-      await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1 })
+      await vi.waitFor(() => expect(control.held.size).toBe(2), { interval: 1, timeout: 20_000 })
       const { status, body } = await control.call('GET', '/gateways/g0/health')
       const session = (id: string | undefined) => ({
         session_id: id,
@@ -216,7 +216,7 @@ describe('a pause of one gateway', () => {
   it('waits for calls in flight, and is answered when the last has ended', async () => {
     control.calls.enter()
     const pausing = control.call('POST', at('pause?timeout_seconds=60'))
-    await vi.waitFor(async () => expect(await status()).toMatchObject({ paused: true, inflight: 1 }), { interval: 1 })
+    await vi.waitFor(async () => expect(await status()).toMatchObject({ paused: true, inflight: 1 }), { interval: 1, timeout: 20_000 })
     control.calls.leave()
     expect(await pausing).toMatchObject({ status: 200, body: { paused: true, inflight: 0 } })
   })
@@ -235,7 +235,7 @@ describe('a pause of one gateway', () => {
   it('that a resume overtakes is 409', async () => {
     control.calls.enter()
     const pausing = control.call('POST', at('pause'))
-    await vi.waitFor(() => expect(control.calls.isPaused()).toBe(true), { interval: 1 })
+    await vi.waitFor(() => expect(control.calls.isPaused()).toBe(true), { interval: 1, timeout: 20_000 })
     expect(await control.call('POST', at('resume'))).toMatchObject({ status: 200, body: { paused: false, inflight: 1 } })
     expect(await pausing).toMatchObject({ status: 409, headers: { 'x-polar-error': 'inference-resumed' } })
     expect(control.calls.isPaused()).toBe(false)
@@ -317,7 +317,7 @@ describe('the registry', () => {
 
   it('drains a gateway, and takes that back when it registers', async () => {
     await control.call('POST', '/rollout/task/submit', task('t'))
-    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1, timeout: 20_000 })
     expect(await control.call('DELETE', '/nodes/g0')).toMatchObject({ status: 200, body: { node_id: 'g0', draining: true } })
     expect((await control.call('GET', '/nodes/g0')).body).toMatchObject({ draining: true })
     expect(await control.call('POST', '/nodes/g0/heartbeat', { metrics: { run_inflight: 99 } })).toMatchObject({
@@ -379,7 +379,7 @@ describe('the registry', () => {
 
   it('accepts the report of any session, and changes nothing by it', async () => {
     await control.call('POST', '/rollout/task/submit', task('t'))
-    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1, timeout: 20_000 })
     const [session] = [...control.held.keys()]
     for (const session_id of [session, 'sk-polar-nobody']) {
       const report = {
@@ -411,7 +411,7 @@ it('gateways are listed as they are configured, whichever started first', async 
   })
   control.startGateway(1)
   const ids = async () => (await control.call('GET', '/nodes')).body.map(({ node_id }: { readonly node_id: string }) => node_id)
-  await vi.waitFor(async () => expect(await ids()).toHaveLength(2), { interval: 1 })
+  await vi.waitFor(async () => expect(await ids()).toHaveLength(2), { interval: 1, timeout: 20_000 })
   expect(await ids()).toEqual(['g0', 'a-second'])
 })
 

@@ -96,7 +96,7 @@ beforeEach(async () => {
     async readGateway(gateway) {
       const address = gateways.get(gateway)?.address
       if (address === undefined) return null
-      const answer = await control.kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), 1_000)
+      const answer = await control.kernel.ask<GatewayCommand, GatewaySnapshot>(address, (ask) => ({ type: 'read-gateway', ask }), 20_000)
       return answer.ok ? answer.value : null
     },
   })
@@ -131,7 +131,7 @@ async function rows(): Promise<Readonly<Record<string, readonly Row[]>>> {
       for (const row of listed.flatMap(({ replicas }) => replicas)) expect(row.state).not.toBe('unprobed')
       return Object.fromEntries(listed.map(({ gateway_id, replicas }) => [gateway_id, replicas]))
     },
-    { interval: 1 },
+    { interval: 1, timeout: 20_000 },
   )
 }
 const ids = async (): Promise<unknown> =>

@@ -39,14 +39,14 @@ const BUILT: Trajectory = {
 /** A session that has run, and is held still. */
 async function running(metadata: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}): Promise<SessionId> {
   expect((await control.call('POST', '/rollout/task/submit', task('t', { metadata, ...more }))).status).toBe(200)
-  await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1 })
+  await vi.waitFor(() => expect(control.held.size).toBe(1), { interval: 1, timeout: 20_000 })
   return [...control.held.keys()][0]!
 }
 
 async function ended(metadata: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}): Promise<SessionId> {
   const session = await running(metadata, more)
   await control.finish(session, 'completed', { built: packTrajectory(BUILT) })
-  await vi.waitFor(async () => expect((await get(`/sessions/${session}/result`)).statusCode).toBe(200), { interval: 1 })
+  await vi.waitFor(async () => expect((await get(`/sessions/${session}/result`)).statusCode).toBe(200), { interval: 1, timeout: 20_000 })
   return session
 }
 
@@ -250,7 +250,7 @@ describe('a result that is not there', () => {
     control.startGateway(8)
     const other = await running()
     await control.finish(other, 'completed')
-    await vi.waitFor(async () => expect((await get(`/sessions/${other}${path}`)).statusCode).toBe(410), { interval: 1 })
+    await vi.waitFor(async () => expect((await get(`/sessions/${other}${path}`)).statusCode).toBe(410), { interval: 1, timeout: 20_000 })
   })
 })
 
@@ -279,7 +279,7 @@ describe('results by reference', () => {
 
   it('are told where the task asks, to its callback as well', async () => {
     const session = await ended(reference, { callback_url: 'http://127.0.0.1:9/' })
-    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1, timeout: 20_000 })
     const told = { session_id: session, trajectory: { traces: [] }, metadata: { polar_node: { result: { traces: TRACES } } } }
     expect(control.delivered[0]?.body).toMatchObject({ task_id: 't', results: [told] })
     expect((await control.call('GET', '/rollout/task/t')).body.results).toMatchObject([told])
@@ -288,7 +288,7 @@ describe('results by reference', () => {
 
   it('leave a delivery inline as it was where nobody asks', async () => {
     await ended({}, { callback_url: 'http://127.0.0.1:9/' })
-    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1 })
+    await vi.waitFor(() => expect(control.delivered).toHaveLength(1), { interval: 1, timeout: 20_000 })
     expect(control.delivered[0]?.body).toMatchObject({ results: [{ trajectory: { traces: { length: TRACES } } }] })
   })
 

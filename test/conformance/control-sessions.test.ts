@@ -9,7 +9,7 @@ let control: Control
 beforeEach(async () => {
   control = await openControl()
   control.startGateway(8)
-  await vi.waitUntil(async () => (await control.call('GET', '/nodes')).body.length === 1, { timeout: 10_000 })
+  await vi.waitUntil(async () => (await control.call('GET', '/nodes')).body.length === 1, { timeout: 20_000 })
 })
 afterEach(() => control.close())
 
@@ -26,7 +26,7 @@ const PLACES = [['the root', ''] as const, ['its gateway', '/gateways/g0'] as co
 
 const holds = (session: string) =>
   vi
-    .waitUntil(() => control.held.get(knownSessionId(session)), { timeout: 10_000 })
+    .waitUntil(() => control.held.get(knownSessionId(session)), { timeout: 20_000 })
     .then((spec) => {
       if (spec === undefined) throw new Error(`${session} was not opened`)
       return spec
@@ -37,7 +37,7 @@ const ended = (session: string) =>
       const { body } = await control.call('GET', `/sessions/${session}`)
       return body.result === undefined ? null : body
     },
-    { timeout: 10_000 },
+    { timeout: 20_000 },
   )
 
 describe.each(PLACES)('a dispatched session, at %s', (_, place) => {
@@ -62,7 +62,7 @@ describe.each(PLACES)('a dispatched session, at %s', (_, place) => {
       { group_id: 'g' },
     ])
     await control.finish(knownSessionId('sk-1'), 'completed')
-    await vi.waitUntil(() => control.delivered.length > 0, { timeout: 10_000 })
+    await vi.waitUntil(() => control.delivered.length > 0, { timeout: 20_000 })
     // Its callback is a SessionResult, not a task's.
     expect(control.delivered).toMatchObject([{ url, body: { session_id: 'sk-1', task_id: 't', status: 'COMPLETED', node_id: 'g0' } }])
     expect(await ended('sk-1')).toMatchObject({ completion_count: 3, status: 'COMPLETED', result: { session_id: 'sk-1' } })

@@ -207,10 +207,10 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}, ma
     ledger,
     callback,
     readGateway: async (id) => {
-      const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 1_000)
+      const answer = await kernel.ask<GatewayCommand, GatewaySnapshot>(gateway, (ask) => ({ type: 'read-gateway', ask }), 20_000)
       return answer.ok && id === GATEWAY ? answer.value : null
     },
-    askGateway: (id, make, deadlineMs = 1_000) =>
+    askGateway: (id, make, deadlineMs = 20_000) =>
       id === GATEWAY ? kernel.ask(gateway, make, deadlineMs) : Promise.resolve({ ok: false, error: 'stopped' }),
     modelUrl: (gateway, port) => `http://${gateway}.example:${port}`,
     replicas: { add: async () => null, remove: async () => [] },

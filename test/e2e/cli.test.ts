@@ -183,7 +183,7 @@ describe('polar on the command line', () => {
     })
     // The claim on the data folder is the first thing a start leaves; its threads and ports come later.
     await vi.waitUntil(() => existsSync(data) && readdirSync(data).some((name) => name.startsWith('lock')), {
-      timeout: 20_000,
+      timeout: 60_000,
       interval: 2,
     })
     const gone = once(child, 'close')

@@ -54,7 +54,7 @@ it('while sessions run, and when they have ended and were called back', async ()
   expect(await problemsOf(READ, session)).toEqual([])
 
   work.openGate()
-  await vi.waitUntil(() => work.callbacks.length === 1, { timeout: 30_000, interval: 20 })
+  await vi.waitUntil(() => work.callbacks.length === 1, { timeout: 60_000, interval: 20 })
   expect(await problemsOf([...READ, ...READ_AT_THE_END], session)).toEqual([])
   expect(check.problemOfCall('taskEnded', work.callbacks[0])).toBeNull()
   expect(taskResult.safeParse(work.callbacks[0]).error?.issues ?? []).toEqual([])

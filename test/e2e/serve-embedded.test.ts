@@ -96,7 +96,7 @@ describe('polar serve without an inference server', () => {
     expect((await node.engines('list')).stdout).toMatch(/replica embedded {2}http:\S+ {2}embedded engine {2}up, train/)
 
     expect(await node.serving.stop()).toBe(0)
-  }, 60_000)
+  }, 120_000)
 
   it('trains from its model and knows of which weights, and is drained of that last', async () => {
     const node = await serveNoise()
@@ -150,8 +150,8 @@ describe('polar serve without an inference server', () => {
     const node = await serveNoise()
     const pid = enginePid(node)
     await node.serving.stop('SIGKILL')
-    await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
-  }, 60_000)
+    await expect.poll(() => isAlive(pid), { timeout: 60_000 }).toBe(false)
+  }, 120_000)
 })
 
 describe('polar serve whose model’s process cannot be started again', () => {
@@ -165,7 +165,7 @@ describe('polar serve whose model’s process cannot be started again', () => {
     process.kill(pid, 'SIGKILL')
     expect(await gone).toEqual([1, null])
     expect(node.serving.stderr()).toMatch(/polar: the embedded engine is lost: it died too often, at last with: .*brief\.gguf/)
-  }, 60_000)
+  }, 120_000)
 })
 
 describe('polar serve does not start', () => {

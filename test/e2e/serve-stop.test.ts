@@ -41,7 +41,7 @@ describe('polar serve, told to stop while sessions run', () => {
     await heard(events, 'drain-begun', 2)
     expect(await isDraining(node)).toEqual([true])
     // Nothing of the second task ran: its trainer hears of it while the first still works.
-    await vi.waitUntil(() => work.callbacks.length === 1, { timeout: 10_000, interval: 20 })
+    await vi.waitUntil(() => work.callbacks.length === 1, { timeout: 60_000, interval: 20 })
     work.openGate()
     expect(await gone).toBe(0)
 

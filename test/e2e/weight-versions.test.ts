@@ -79,7 +79,7 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
   /** Once the engine has drawn something of the generation that it is about to get. */
   async function cutOff(engineUrl: string): Promise<void> {
     await vi.waitUntil(async () => /num_running_reqs\S* [1-9]/.test(await (await fetch(`${engineUrl}/metrics`)).text()), {
-      timeout: 10_000,
+      timeout: 60_000,
       interval: 2,
     })
     const beside = { messages: [{ role: 'user', content: 'Talk.' }], stream: true, ignore_eos: true, max_tokens: 4_000 }

@@ -4,9 +4,13 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { vi } from 'vitest'
 
 export const root = resolve(import.meta.dirname, '../..')
 const polar = resolve(root, 'bin/polar.js')
+
+// Processes: a machine with much else to do takes longer than one test is given elsewhere.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 export type Finished = { readonly code: number | null; readonly stdout: string; readonly stderr: string }
 

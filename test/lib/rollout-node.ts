@@ -112,7 +112,7 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
       const nodes = await control<readonly { readonly replicas: readonly { readonly tier: string | null }[] }[]>('/nodes')
       return nodes.every(({ replicas }) => replicas.some(({ tier }) => tier === 'train'))
     },
-    { timeout: 20_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   )
 
   return {

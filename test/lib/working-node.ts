@@ -84,7 +84,7 @@ export async function openWorkplace(nodeKeys: Readonly<Record<string, unknown>> 
     },
     /** Resolves when that many agents have had an answer of the model. */
     async working(agents: number): Promise<void> {
-      await vi.waitUntil(() => readdirSync(join(folder, 'working')).length >= agents, { timeout: 30_000, interval: 20 })
+      await vi.waitUntil(() => readdirSync(join(folder, 'working')).length >= agents, { timeout: 60_000, interval: 20 })
     },
     openGate: () => writeFileSync(join(folder, 'gate'), ''),
     sandboxes: () => readdirSync(join(data, 'sandboxes')),

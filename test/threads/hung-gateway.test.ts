@@ -19,4 +19,4 @@ it('a node closes although a gateway thread hangs and its session has no end, an
   // Its sessions run without end, so a close that waited for them would not come back before this test's own deadline.
   await node.close()
   expect([bench.processes(), await bench.sandboxes()]).toEqual([[], []])
-}, 60_000)
+}, 120_000)

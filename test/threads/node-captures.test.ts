@@ -16,13 +16,13 @@ afterEach(async () => {
 })
 
 async function askServer<R>({ node }: TestNode, make: (ask: Ask<R>) => RolloutServerCommand): Promise<R> {
-  const answer = await node.kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, 20_000)
+  const answer = await node.kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, 60_000)
   if (!answer.ok) throw new Error(`the rollout server gave ${answer.error}`)
   return answer.value
 }
 
 async function askGateway<R>({ node }: TestNode, gateway: GatewayId, make: (ask: Ask<R>) => GatewayCommand): Promise<R> {
-  const answer = await node.askGateway<R>(gateway, make, 20_000)
+  const answer = await node.askGateway<R>(gateway, make, 60_000)
   if (!answer.ok) throw new Error(`the gateway gave ${answer.error}`)
   return answer.value
 }
@@ -80,7 +80,7 @@ it('is interrupted once when its gateway dies, with a key that opens nothing any
   // Started elsewhere, its agent cannot be started again: there is no second attempt.
   expect(await read(running, lost)).toMatchObject({ attempt: 1, status: 'ERROR', summary: { outcome: 'interrupted' } })
   await running.open()
-  await expect.poll(() => call(lostAccess).catch(() => 0), { timeout: 20_000 }).toBe(401)
+  await expect.poll(() => call(lostAccess).catch(() => 0), { timeout: 60_000 }).toBe(401)
 
   expect(await call(keptAccess)).toBe(200)
   expect(await askGateway<boolean>(running, second, (ask) => ({ type: 'finish-capture', session: kept, reward: 1, ask }))).toBe(true)
@@ -88,7 +88,7 @@ it('is interrupted once when its gateway dies, with a key that opens nothing any
   expect(endsOf(running, kept)).toMatchObject([{ outcome: 'completed', reward: 1, calls: 2 }])
   expect(endsOf(running, lost)).toHaveLength(1)
   expect(await askGateway<SessionAccess | null>(running, second, (ask) => ({ type: 'read-access', session: kept, ask }))).toBeNull()
-}, 60_000)
+}, 120_000)
 
 it('ends by itself when nobody calls', async () => {
   bench = await openTestNode({ budgets: { captureIdleMs: 50 } })
@@ -96,7 +96,7 @@ it('ends by itself when nobody calls', async () => {
   const session = await capture(running, 'idle', gatewayId('gateway-0'))
   await running.until(() => endsOf(running, session).length > 0)
   expect(endsOf(running, session)).toMatchObject([{ outcome: 'harness_error', calls: 0 }])
-}, 60_000)
+}, 120_000)
 
 it('is waited for when the node drains, and leaves no token memory behind', async () => {
   bench = await openTestNode()
@@ -116,4 +116,4 @@ it('is waited for when the node drains, and leaves no token memory behind', asyn
   expect(endsOf(running, session)).toMatchObject([{ outcome: 'completed', calls: 1 }])
   const { arena } = (await running.node.readGateway(gateway))?.metrics ?? {}
   expect([arena?.leasedBlocks, arena?.allocatedBlocks]).toEqual([0, arena?.freeBlocks])
-}, 60_000)
+}, 120_000)

@@ -45,13 +45,13 @@ it('they grow while the session runs, and the last list begins with every earlie
         const records = await list(session)
         return records.length >= least ? records : null
       },
-      { timeout: 40_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     )
     seen.push(told)
   }
   await running.cancel('task')
   const hasEnded = ({ summary }: SessionView): boolean => summary !== null
-  await vi.waitUntil(async () => (await running.readTask('task')).sessions.every(hasEnded), { timeout: 40_000, interval: 20 })
+  await vi.waitUntil(async () => (await running.readTask('task')).sessions.every(hasEnded), { timeout: 60_000, interval: 20 })
 
   const all = await list(session)
   for (const earlier of seen) expect(all.slice(0, earlier.length).map(idOf)).toEqual(earlier.map(idOf))

@@ -55,7 +55,7 @@ describe('a gateway thread that is lost', () => {
       await until(() => running.deliveries.length === 1)
 
       // The thread is there again, under the same port, and takes sessions.
-      await expect.poll(() => health(node.modelPorts.get(victim)), { timeout: 20_000 }).toBe(200)
+      await expect.poll(() => health(node.modelPorts.get(victim)), { timeout: 60_000 }).toBe(200)
       await running.open()
       await running.submit('after', { num_samples: 2, agent: chatAgent(1) })
       await until(() => hasEnded(running, 'after'))
@@ -65,7 +65,7 @@ describe('a gateway thread that is lost', () => {
       expect(running.processes()).toEqual([])
       expect(await running.sandboxes()).toEqual([])
     },
-    90_000,
+    120_000,
   )
 })
 

@@ -24,13 +24,13 @@ it('a gateway thread that is lost in a pause comes back paused, probes nothing, 
   const asked = engine.requests().length
   void node.inject(gateway, 'exit')
   await running.until(() => log.includes('gateway-lost'))
-  await expect.poll(() => node.inference.read(gateway), { timeout: 20_000 }).toMatchObject({ paused: true })
+  await expect.poll(() => node.inference.read(gateway), { timeout: 60_000 }).toMatchObject({ paused: true })
   // Both agents of the second attempt have asked, and wait.
-  await expect.poll(async () => (await node.inference.read(gateway))?.waiting, { timeout: 20_000 }).toBe(2)
+  await expect.poll(async () => (await node.inference.read(gateway))?.waiting, { timeout: 60_000 }).toBe(2)
   expect([await state(), engine.requests().length]).toEqual([['paused'], asked])
 
   expect(await node.inference.resume(gateways)).toMatchObject([{ paused: false }])
   await running.until(() => events.some((event) => event.type === 'task.completed'))
   const { sessions } = await running.readTask('task')
   expect(sessions.map(({ attempt, summary }) => [attempt, summary?.outcome])).toEqual(Array(2).fill([2, 'completed']))
-}, 90_000)
+}, 120_000)

@@ -65,6 +65,6 @@ describe('a stage that hangs', () => {
       expect(running.processes()).toEqual([])
       expect(await running.sandboxes()).toEqual([])
     },
-    90_000,
+    120_000,
   )
 })

@@ -24,13 +24,13 @@ it('a gateway thread that is lost comes back with the servers it had last, and i
     expect(await node.replicas.add([gateway], { ...spec, id: replicaId('young') })).toBeNull()
     expect(await node.replicas.add([gateway], { ...spec, id: replicaId('young') })).toMatchObject({ change: { error: 'taken' } })
     expect(await node.replicas.remove([gateway], replicaId('r0'))).toEqual([{ gateway, change: { ok: true } }])
-    await expect.poll(replicas, { timeout: 20_000 }).toEqual(['young up'])
+    await expect.poll(replicas, { timeout: 60_000 }).toEqual(['young up'])
 
     await running.submit('task', { num_samples: 2, agent: chatAgent(20, 50), callback_url: null })
     await running.until(() => events.some((event) => event.type === 'session.state_changed' && event.status === 'RUNNING'))
     void node.inject(gateway, 'exit')
     await running.until(() => log.includes('gateway-lost'))
-    await expect.poll(replicas, { timeout: 20_000 }).toEqual(['young up'])
+    await expect.poll(replicas, { timeout: 60_000 }).toEqual(['young up'])
     await running.until(() => events.some((event) => event.type === 'task.completed'))
     const { sessions } = await running.readTask('task')
     expect(sessions.map(({ attempt, summary }) => [attempt, summary?.outcome])).toEqual(Array(2).fill([2, 'completed']))
@@ -39,4 +39,4 @@ it('a gateway thread that is lost comes back with the servers it had last, and i
   } finally {
     await young.close()
   }
-}, 90_000)
+}, 120_000)

@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => kernel.close())
 
 async function tell(make: Parameters<typeof kernel.ask<LedgerCommand, Recorded>>[1]): Promise<void> {
-  expect(await kernel.ask<LedgerCommand, Recorded>(ledger, make, 5_000)).toEqual({ ok: true, value: { type: 'recorded' } })
+  expect(await kernel.ask<LedgerCommand, Recorded>(ledger, make, 20_000)).toEqual({ ok: true, value: { type: 'recorded' } })
 }
 
 /** A renderer that gives so many bytes, each as soon as it is let go. */
@@ -88,7 +88,7 @@ describe('kept results', () => {
     const renderer = openRenderer(1)
     const results = openKeptResults({ kernel, ledger, render: renderer.render })
     const reads = SESSIONS.map((session) => results.whole(session, 'json'))
-    await vi.waitUntil(() => renderer.held() === 2, { interval: 1, timeout: 5_000 })
+    await vi.waitUntil(() => renderer.held() === 2, { interval: 1, timeout: 20_000 })
     expect(renderer.rendered()).toBe(2)
     renderer.letGo()
     expect((await Promise.all(reads)).map(({ ok }) => ok)).toEqual(SESSIONS.map(() => true))
