@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
+import { freePort } from '../lib/free-port.ts'
 import { root, runPolar, runToEnd, type Serving, startServing } from '../lib/polar-process.ts'
-import { freePort } from '../lib/replica-node.ts'
 
 const WAIT = { timeout: 60_000, interval: 20 }
 const polar = resolve(root, 'bin/polar.js')

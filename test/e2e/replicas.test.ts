@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import { openScriptedRouter } from '../../src/engine/scripted/router.ts'
-import { freePort, openStand, type ReplicaNode, type Row, requestsOf, type Stand, sessionsOf } from '../lib/replica-node.ts'
+import { freePort } from '../lib/free-port.ts'
+import { openStand, type ReplicaNode, type Row, requestsOf, type Stand, sessionsOf } from '../lib/replica-node.ts'
 
 let stand: Stand
 beforeEach(() => {

@@ -1,7 +1,5 @@
 // A real `polar serve` in front of scripted engines, agents that tell their session in every prompt, and who saw which session.
-import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { vi } from 'vitest'
@@ -154,12 +152,4 @@ export function requestsOf(engine: ScriptedEngine, session: string) {
 export function sessionsOf(engine: ScriptedEngine, rows: readonly Row[]): readonly string[] {
   const bodies = engine.requests().map(({ body }) => JSON.stringify(body))
   return rows.map(({ session_id }) => session_id).filter((id) => bodies.some((body) => body.includes(id)))
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  await new Promise((closed) => server.close(closed))
-  return port
 }
