@@ -61,6 +61,7 @@ const AT_ONCE: Verdict = { type: 'again', afterMs: 0 }
 export function judge(court: Judge, sent: Sent): Verdict {
   const { outcome } = sent
   const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: court.ending.failed(reason) })
+  if (!isUntaken(outcome)) court.lessons.outage = null
   switch (outcome.type) {
     case 'answer':
       return { type: 'ended', generated: answered(court, sent, outcome) }
@@ -122,6 +123,11 @@ function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, 
 /** It runs and does not serve yet: llama.cpp's words, and those of the embedded engine. Any other 503 is for the client to heed. */
 export function isUnavailable({ status, message }: Rejection): boolean {
   return status === 503 && message.includes('Loading model')
+}
+
+/** The server had no part in it: what was an outage is still one. */
+function isUntaken(outcome: EngineOutcome): boolean {
+  return outcome.type === 'broken' ? outcome.reply.error === 'refused' : outcome.type === 'rejected' && isUnavailable(outcome)
 }
 
 function unreached(ending: Ending, lessons: Lessons, { id }: Lease['replica'], detail: string): void {

@@ -173,6 +173,26 @@ describe('one endpoint', () => {
     expect((await door.seal()).calls).toMatchObject([{ status: 'ok' }])
   })
 
+  it('that took the call after one outage is waited for anew in the next', async () => {
+    const dead = new Set<number>()
+    const proxy = openProxy({ dead, settings: { replica: { ...SMALL, downAfter: 1 }, outageMs: 60_000 } })
+    const sink = await proxy.chat(proxy.openDoor())
+    proxy.generations[0]?.fail('refused')
+    await proxy.world.advance(10_000)
+    expect(proxy.generations).toHaveLength(2)
+    // It generates for longer than an outage may last.
+    await proxy.world.advance(100_000)
+    dead.add(0)
+    proxy.generations[1]?.fail('reset')
+    await proxy.world.advance(10_000)
+    expect(sink.status()).toBeNull()
+    dead.clear()
+    await proxy.world.advance(40_000)
+    proxy.generations[2]?.answer()
+    await proxy.settle()
+    expect(sink.status()).toBe(200)
+  })
+
   it('that is down for an agent that leaves keeps nothing of its call', async () => {
     const proxy = openProxy({ dead: new Set([0]) })
     await proxy.settle()
