@@ -84,6 +84,17 @@ describe('a delivery that is driven again', () => {
     expect(posts).toHaveLength(1)
   })
 
+  it('has its tries again also while the last one is on its way', async () => {
+    const { world, posts, told, deliver, redrive, answerTo } = openOutbox({ answers: [500, 500, 500, 'stalls', 500] })
+    deliver('t')
+    await world.advance(10_000)
+    expect(posts).toHaveLength(4)
+    expect(await answerTo(redrive(['t']))).toEqual(driven('t'))
+    await world.run()
+    expect(posts.map(({ tries }) => tries)).toEqual(['1', '2', '3', '4', '2', '3'])
+    expect(told).toEqual(['t delivered'])
+  })
+
   it('goes to the last receiver that was named', async () => {
     const { world, posts, told, deliver, redrive } = openOutbox({ answers: ['stalls'] })
     deliver('t')

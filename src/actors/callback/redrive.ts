@@ -94,8 +94,8 @@ function drive(state: OutboxState, task: TaskId, url: string | null, atMs: numbe
       return line(state, again)
     case 'sending': {
       const to = url ?? delivery.redirect ?? delivery.url
-      // What is on its way there already is let finish; never are there two.
-      if (delivery.redirect === null && to === delivery.url) return [state, []]
+      // What is on its way there already is let finish, as the first of the new tries; never are there two.
+      if (delivery.redirect === null && to === delivery.url) return [put(state, { ...delivery, tries: 1 }), []]
       return [put(state, { ...delivery, redirect: to }), [{ type: 'abort', task, reason: `redirected to ${originOf(to)}` }]]
     }
     case 'telling':
