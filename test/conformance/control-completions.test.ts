@@ -3,13 +3,16 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
 import { gatewayId, type SessionId, taskId } from '../../src/contract/ids.ts'
 import { sessionCompletions } from '../../src/contract/wire/completions.ts'
+import { openInferencePauses } from '../../src/threads/inference-pauses.ts'
 import { type CompletionsPart, packCompletions, sealedPart } from '../../src/trajectory/completions.ts'
 import { toyCall } from '../unit/trajectory-calls.ts'
 import { GATEWAY, openControl, task } from './control-world.ts'
 
 let control: Awaited<ReturnType<typeof openControl>>
 beforeEach(async () => {
-  control = await openControl()
+  control = await openControl({
+    inference: openInferencePauses([GATEWAY, gatewayId('g1')], async () => ({ ok: false, error: 'stopped' })),
+  })
   control.startGateway(8)
 })
 afterEach(async () => {
@@ -181,16 +184,17 @@ describe('under a gateway', () => {
     expect(body.completions).toHaveLength(1)
   })
 
+  it('are there also when it has drained', async () => {
+    const session = await running()
+    await finish(session, packed(session, [call(0)]))
+    await control.call('DELETE', `/nodes/${GATEWAY}`)
+    expect((await control.call('GET', '/nodes')).body).toEqual([])
+    expect((await control.call('GET', `/gateways/${GATEWAY}/sessions/${session}/completions`)).body.completions).toHaveLength(1)
+  })
+
   it('are none of another one’s, and none of a gateway that is not there', async () => {
     const session = await running()
     await finish(session, packed(session, [call(0)]))
-    control.kernel.tell(control.server, {
-      type: 'gateway-started',
-      gateway: gatewayId('g1'),
-      address: control.server as never,
-      url: '',
-      limits: { maxReadySessions: 1, maxInitWorkers: 1, maxRunWorkers: 1, maxPostrunWorkers: 1, maxGraderSandboxes: 1, maxCaptures: 1 },
-    })
     const other = await control.call('GET', `/gateways/g1/sessions/${session}/completions`)
     expect([other.status, other.body.completions, other.body.node_id]).toEqual([200, [], 'g1'])
     expect((await control.call('GET', `/gateways/g9/sessions/${session}/completions`)).status).toBe(404)

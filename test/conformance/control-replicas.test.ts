@@ -9,6 +9,7 @@ import { vllm } from '../../src/proxy/engines/vllm.ts'
 import { openPool } from '../../src/proxy/pool/pool.ts'
 import { openReplicaSet } from '../../src/proxy/pool/replica-set.ts'
 import { openProfiles } from '../../src/proxy/profiles/profile.ts'
+import { openInferencePauses } from '../../src/threads/inference-pauses.ts'
 import { openReplicaSets, type ReplicaSets } from '../../src/threads/replica-sets.ts'
 import { completionBody } from '../lib/proxy-fixture.ts'
 import { LIMITS, ROUTER_READ_MS } from '../lib/replica-fixture.ts'
@@ -93,6 +94,7 @@ beforeEach(async () => {
       add: (...change) => sets.add(...change),
       remove: (...change) => sets.remove(...change),
     },
+    inference: openInferencePauses([g0, g1], async () => ({ ok: false, error: 'stopped' })),
     async readGateway(gateway) {
       const address = gateways.get(gateway)?.address
       if (address === undefined) return null
@@ -279,6 +281,16 @@ describe('all gateways', () => {
     expect((await rows()).g1).toMatchObject([{ url: 'http://other' }])
   })
 
+  it('that have drained get and lose it with the others: they may take sessions again', async () => {
+    expect((await control.call('DELETE', '/nodes/g1')).status).toBe(200)
+    expect((await control.call('GET', '/nodes')).body).toMatchObject([{ node_id: 'g0' }])
+    await control.call('POST', '/replicas', { id: 'gpu', url: 'http://h', engine: 'vllm', max_in_flight: 8 })
+    expect(await ids()).toEqual({ g0: ['gpu'], g1: ['gpu'] })
+    expect(sets.of(g0)).toMatchObject([{ inFlight: 4 }])
+    expect(await control.call('DELETE', '/replicas/gpu')).toMatchObject({ status: 202, body: { gateways: ['g0', 'g1'] } })
+    expect(await ids()).toEqual({ g0: [], g1: [] })
+  })
+
   it('lose it where they have it', async () => {
     await control.call('POST', '/gateways/g1/replicas', { id: 'gpu', url: 'http://h', engine: 'vllm' })
     expect(await control.call('DELETE', '/replicas/gpu')).toMatchObject({ status: 202, body: { gateways: ['g1'] } })
@@ -307,7 +319,7 @@ describe('all gateways', () => {
   })
 })
 
-it.each(['GET', 'POST', 'DELETE'] as const)('%s says so when nobody knows which gateways there are', async (method) => {
+it.each(['POST', 'DELETE'] as const)('%s says so when no gateway answers', async (method) => {
   await control.kernel.close()
   const url = method === 'DELETE' ? '/replicas/gpu' : '/replicas'
   const body = method === 'POST' ? { url: 'http://h', engine: 'vllm' } : undefined

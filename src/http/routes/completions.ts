@@ -2,11 +2,12 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
-import type { GatewayView, SessionView } from '../../actors/rollout-server/protocol.ts'
+import type { SessionView } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, knownSessionId } from '../../contract/ids.ts'
 import { sessionCompletions } from '../../contract/wire/completions.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
+import { type OfGateway, withGateway } from '../named-gateway.ts'
 import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 
@@ -29,15 +30,10 @@ export function completionRoutes(app: FastifyInstance, context: RouteContext): v
   )
 
   const ofGateway = operation({ ...about, summary: 'The model calls of a session of one gateway', errors: ['node-unknown', 'invalid'] })
-  app.get<{ readonly Params: { readonly gateway: string; readonly id: string } }>(
+  app.get<{ readonly Params: OfGateway['Params'] & { readonly id: string } }>(
     '/gateways/:gateway/sessions/:id/completions',
     ofGateway,
-    async ({ params, query }, reply) => {
-      const answer = await context.askServer<readonly GatewayView[]>((ask) => ({ type: 'list-gateways', ask }))
-      if (!answer.ok) return refuse(reply, 'unavailable')
-      const view = answer.value.find(({ gateway }) => gateway === params.gateway)
-      return view === undefined ? refuse(reply, 'node-unknown', `no node ${params.gateway}`) : send(reply, params.id, view.gateway, query)
-    },
+    ({ params, query }, reply) => withGateway(context, params.gateway, reply, (gateway) => send(reply, params.id, gateway, query)),
   )
 
   async function send(reply: FastifyReply, id: string, only: GatewayId | null, query: unknown): Promise<FastifyReply> {

@@ -1,18 +1,17 @@
 // The inference servers of the gateways: looked at, added and removed while the node runs, for one gateway or for all.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { z } from 'zod'
-import type { GatewayView } from '../../actors/rollout-server/protocol.ts'
 import { type GatewayId, type ReplicaId, replicaId } from '../../contract/ids.ts'
 import { addedReplicaSchema, type ReplicaChange, type ReplicaSpec, replicaSpec } from '../../contract/replica.ts'
 import { gatewayReplicas, replicaAdded, replicaList, replicaRemoved } from '../../contract/wire/replicas.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { RouteContext } from '../control-api.ts'
 import { refuse } from '../errors.ts'
+import { type OfGateway, silence, withGateway } from '../named-gateway.ts'
 import { operation } from '../operation.ts'
 import { fieldProblems } from '../problems.ts'
 import { replicaInfo } from '../shapes.ts'
 
-type OfGateway = { readonly Params: { readonly gateway: string } }
 type OneReplica = { readonly Params: { readonly replica: string } }
 type OneOfGateway = { readonly Params: { readonly gateway: string; readonly replica: string } }
 
@@ -35,11 +34,12 @@ const removed = {
 } as const
 
 export function replicaRoutes(app: FastifyInstance, context: RouteContext): void {
+  // Drained ones too: one that takes sessions again must serve from what the others serve from.
+  const { gateways } = context.inference
+
   const readAll = operation({ tag: 'inference', summary: 'The inference servers of every gateway', answer: replicaList })
-  app.get('/replicas', readAll, (_request, reply) =>
-    withGateways(context, null, reply, async (gateways) =>
-      reply.send({ gateways: await Promise.all(gateways.map((gateway) => readReplicas(context, gateway))) }),
-    ),
+  app.get('/replicas', readAll, async (_request, reply) =>
+    reply.send({ gateways: await Promise.all(gateways.map((gateway) => readReplicas(context, gateway))) }),
   )
 
   const read = operation({
@@ -50,19 +50,19 @@ export function replicaRoutes(app: FastifyInstance, context: RouteContext): void
     errors: ['node-unknown'],
   })
   app.get<OfGateway>('/gateways/:gateway/replicas', read, ({ params }, reply) =>
-    withGateways(context, params.gateway, reply, async ([gateway]) => {
-      const row = gateway === undefined ? null : await readReplicas(context, gateway)
-      return row?.healthy === true ? reply.send(row) : refuse(reply, 'unavailable', silence(params.gateway))
+    withGateway(context, params.gateway, reply, async (gateway) => {
+      const row = await readReplicas(context, gateway)
+      return row.healthy ? reply.send(row) : refuse(reply, 'unavailable', silence(gateway))
     }),
   )
 
   app.post('/replicas', operation({ ...added, summary: 'Add an inference server to every gateway' }), ({ body }, reply) =>
-    withReplica(body, reply, (replica) => withGateways(context, null, reply, addTo(replica, reply))),
+    withReplica(body, reply, (replica) => addTo(gateways, replica, reply)),
   )
 
   const addToOne = operation({ ...added, summary: 'Add an inference server to one gateway', params: ofGateway })
   app.post<OfGateway>('/gateways/:gateway/replicas', addToOne, ({ params, body }, reply) =>
-    withReplica(body, reply, (replica) => withGateways(context, params.gateway, reply, addTo(replica, reply))),
+    withReplica(body, reply, (replica) => withGateway(context, params.gateway, reply, (gateway) => addTo([gateway], replica, reply))),
   )
 
   const removeFromAll = operation({
@@ -71,7 +71,7 @@ export function replicaRoutes(app: FastifyInstance, context: RouteContext): void
     params: z.object({ replica: replicaName }),
   })
   app.delete<OneReplica>('/replicas/:replica', removeFromAll, ({ params }, reply) =>
-    withGateways(context, null, reply, (gateways) => removeFrom(context, gateways, replicaId(params.replica), reply)),
+    removeFrom(context, gateways, replicaId(params.replica), reply),
   )
 
   const removeFromOne = operation({
@@ -80,16 +80,14 @@ export function replicaRoutes(app: FastifyInstance, context: RouteContext): void
     params: z.object({ gateway: gatewayName, replica: replicaName }),
   })
   app.delete<OneOfGateway>('/gateways/:gateway/replicas/:replica', removeFromOne, ({ params }, reply) =>
-    withGateways(context, params.gateway, reply, (gateways) => removeFrom(context, gateways, replicaId(params.replica), reply)),
+    withGateway(context, params.gateway, reply, (gateway) => removeFrom(context, [gateway], replicaId(params.replica), reply)),
   )
 
-  function addTo(replica: ReplicaSpec, reply: FastifyReply) {
-    return async (gateways: readonly GatewayId[]): Promise<FastifyReply> => {
-      const refused = await context.replicas.add(gateways, replica)
-      if (refused?.change?.ok === false) return refuseChange(reply, refused.gateway, refused.change)
-      if (refused !== null) return refuse(reply, 'unavailable', silence(refused.gateway))
-      return reply.code(201).send({ id: replica.id, url: replica.url, gateways })
-    }
+  async function addTo(takers: readonly GatewayId[], replica: ReplicaSpec, reply: FastifyReply): Promise<FastifyReply> {
+    const refused = await context.replicas.add(takers, replica)
+    if (refused?.change?.ok === false) return refuseChange(reply, refused.gateway, refused.change)
+    if (refused !== null) return refuse(reply, 'unavailable', silence(refused.gateway))
+    return reply.code(201).send({ id: replica.id, url: replica.url, gateways: takers })
   }
 }
 
@@ -101,23 +99,6 @@ async function withReplica(
   const parsed = addedReplicaSchema.safeParse(body)
   if (!parsed.success) return refuse(reply, 'invalid', fieldProblems('body', parsed.error.issues, body))
   return use(replicaSpec(parsed.data, parsed.data.engine))
-}
-
-/** The gateway of this name, or all of them. */
-async function withGateways(
-  context: RouteContext,
-  name: string | null,
-  reply: FastifyReply,
-  use: (gateways: readonly GatewayId[]) => Promise<FastifyReply>,
-): Promise<FastifyReply> {
-  const answer = await context.askServer<readonly GatewayView[]>((ask) => ({ type: 'list-gateways', ask }))
-  if (!answer.ok) return refuse(reply, 'unavailable')
-  const all = answer.value.map(({ gateway }) => gateway)
-  const gateways = name === null ? all : all.filter((gateway) => gateway === name)
-  if (gateways.length > 0) return use(gateways)
-  return name === null
-    ? refuse(reply, 'unavailable', 'no gateway has started yet')
-    : refuse(reply, 'node-unknown', `no gateway ${name}; there are ${all.join(', ') || 'none yet'}`)
 }
 
 async function readReplicas(context: RouteContext, gateway: GatewayId) {
@@ -161,8 +142,4 @@ function refuseChange(reply: FastifyReply, gateway: GatewayId, change: Extract<R
     default:
       return unreachable(change.error)
   }
-}
-
-function silence(gateway: string): string {
-  return `gateway ${gateway} does not answer; it may be starting again`
 }
