@@ -93,6 +93,17 @@ describe('a replica that is added', () => {
     expect(await replicas.states()).toEqual(['a up', 'slow down'])
   })
 
+  it('takes over those who wait for one that has not answered its probe', async () => {
+    replicas = openReplicas()
+    replicas.host('http://slow').hangs = true
+    replicas.add('slow', 'http://slow')
+    const calls = [await replicas.call(1), await replicas.call(2)]
+    expect(calls.map((call) => call.place())).toEqual(['waiting', 'waiting'])
+    replicas.add('b', 'http://b')
+    await replicas.settle()
+    expect(calls.map((call) => call.place())).toEqual(['b', 'b'])
+  })
+
   it('shows what its probe found of logprobs', async () => {
     replicas = openReplicas()
     replicas.add('a', 'http://a')

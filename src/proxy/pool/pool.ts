@@ -133,7 +133,8 @@ export function openPool(options: PoolOptions): Pool {
   /** Its free places are offered to those who wait elsewhere, the longest lines first. */
   function relieveOthers(newcomer: Member): void {
     let room = newcomer.replica.limits.inFlight - newcomer.outstanding
-    const waitingAt = (member: Member): number => member.outstanding - member.replica.limits.inFlight
+    // Where nobody is served everybody waits.
+    const waitingAt = ({ outstanding, isServing, replica }: Member): number => outstanding - (isServing ? replica.limits.inFlight : 0)
     for (const member of [...members].filter((other) => waitingAt(other) > 0).sort((a, b) => waitingAt(b) - waitingAt(a))) {
       const count = Math.min(room, waitingAt(member))
       if (count <= 0) return
