@@ -1,6 +1,7 @@
 // The pause of a gateway's calls: which may go on, which are held, and who waits until none is in flight.
 import type { Scheduler } from '../../kernel/clock.ts'
 import type { PauseOutcome } from '../boundary.ts'
+import { openWaiters } from './waiters.ts'
 
 export type PauseGate = {
   isPaused(): boolean
@@ -24,7 +25,7 @@ export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onCha
   let isPaused = startsPaused
   let pauses = startsPaused ? 1 : 0
   let inFlight = 0
-  const held = new Set<() => void>()
+  const held = openWaiters()
   const drains = new Set<(outcome: PauseOutcome) => void>()
 
   function shut(): void {
@@ -38,7 +39,7 @@ export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onCha
     if (!isPaused) return
     isPaused = false
     onChange(false)
-    for (const wake of [...held]) wake()
+    held.wakeAll()
   }
 
   function endDrains(outcome: PauseOutcome): void {
@@ -49,18 +50,7 @@ export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onCha
     isPaused: () => isPaused,
     pauses: () => pauses,
     inFlight: () => inFlight,
-    pass(signal) {
-      if (!isPaused || signal.aborted) return Promise.resolve()
-      return new Promise((resolve) => {
-        const wake = (): void => {
-          held.delete(wake)
-          signal.removeEventListener('abort', wake)
-          resolve()
-        }
-        held.add(wake)
-        signal.addEventListener('abort', wake, { once: true })
-      })
-    },
+    pass: (signal) => (isPaused ? held.wait(signal) : Promise.resolve()),
     enter() {
       inFlight += 1
     },

@@ -10,6 +10,7 @@ import { failureOf, nextOf, type Refusal } from './choice.ts'
 import { type Member, type MemberOptions, openMember, type PoolReplica, viewOf } from './member.ts'
 import { openPauseGate, type PauseGate } from './pause-gate.ts'
 import type { Acquired, ReplicaCommand } from './protocol.ts'
+import { openWaiters } from './waiters.ts'
 
 export type Lease = {
   readonly replica: PoolReplica
@@ -72,7 +73,7 @@ export function openPool(options: PoolOptions): Pool {
   const pins = new Map<SessionId, Member>()
   let serving = 0
   /** Calls that no replica serves. */
-  const stranded = new Set<() => void>()
+  const stranded = openWaiters()
   /** Calls that ask for a place. */
   let asking = 0
   let nextTicket = 1
@@ -127,7 +128,7 @@ export function openPool(options: PoolOptions): Pool {
     if (isServing ? serving === 1 : serving === 0) options.onServing(isServing)
     if (!isServing) return
     relieveOthers(member)
-    for (const wake of [...stranded]) wake()
+    stranded.wakeAll()
   }
 
   /** Its free places are offered to those who wait elsewhere, the longest lines first. */
@@ -259,19 +260,8 @@ export function openPool(options: PoolOptions): Pool {
     resume: gate.resume,
     isPaused: gate.isPaused,
     pauses: gate.pauses,
-    counts: () => ({ inFlight: gate.inFlight(), waiting: asking + stranded.size }),
-    serves(signal) {
-      if (serving > 0 || signal.aborted) return Promise.resolve()
-      return new Promise((resolve) => {
-        const wake = (): void => {
-          stranded.delete(wake)
-          signal.removeEventListener('abort', wake)
-          resolve()
-        }
-        stranded.add(wake)
-        signal.addEventListener('abort', wake, { once: true })
-      })
-    },
+    counts: () => ({ inFlight: gate.inFlight(), waiting: asking + stranded.count() }),
+    serves: (signal) => (serving > 0 ? Promise.resolve() : stranded.wait(signal)),
     unpin,
     async countTokens(session, countableFor) {
       const pinned = pins.get(session)

@@ -12,7 +12,7 @@ export const OUTAGE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a server that serves again wakes nobody',
     file: 'src/proxy/pool/pool.ts',
-    find: 'for (const wake of [...stranded]) wake()',
+    find: 'stranded.wakeAll()',
     replace: '',
     suites: ['test/unit/proxy-pool.test.ts'],
   },
