@@ -33,19 +33,20 @@ describe('on the results of this node', () => {
   }
   const noEvaluator = { evaluator: null }
   const fails = { strategy: 'test_on_output', config: { test_command: 'true', expected_output_json: '{}', repo_dir: '/nowhere/at/all' } }
-  it.each<Ending>([
+  // What an agent does within its time takes a busy machine a while, and all of them wait at once.
+  it.concurrent.each<Ending>([
     { ends: 'completed', work: {}, status: 'COMPLETED', sample: { status: 'COMPLETED', reward: 1 }, isTrained: true },
     { ends: 'agent_error', work: { exitCode: 3 }, status: 'COMPLETED', sample: { status: 'COMPLETED', reward: 0 }, isTrained: true },
     {
       ends: 'agent_timeout by metadata.agent_timeout',
-      work: { gate: 'never', keys: { timeout_seconds: 600, metadata: { agent_timeout: 1 } } },
+      work: { gate: 'never', keys: { timeout_seconds: 600, metadata: { agent_timeout: 15 } } },
       status: 'TIMEOUT',
       sample: { status: 'TRUNCATED', reward: 0 },
       isTrained: true,
     },
     {
       ends: 'agent_timeout by timeout_seconds, when the task names no other',
-      work: { gate: 'never', keys: { timeout_seconds: 1 } },
+      work: { gate: 'never', keys: { timeout_seconds: 15 } },
       status: 'TIMEOUT',
       sample: { status: 'TRUNCATED', reward: 0 },
       isTrained: true,
@@ -87,14 +88,14 @@ describe('on the results of this node', () => {
     expect(trainedOf(readTask(task, ROOM)) > 0).toBe(isTrained)
   })
 
-  it('not graded: the reward is null, which the adapter maps with the mask', async () => {
+  it.concurrent('not graded: the reward is null, which the adapter maps with the mask', async () => {
     const task = await run('ungraded', { keys: noEvaluator })
     expect(task.results[0]?.trajectory.traces.map(({ reward }) => reward)).toEqual([null])
     expect(readTask(task, ROOM)).toMatchObject([{ reward: 0, status: 'ABORTED', removeSample: true, lossMask: [0] }])
   })
 
-  it('not graded and out of its own time: reward 0 and trained, as the bridge has it for every agent timeout', async () => {
-    const task = await run('ungraded-timeout', { gate: 'never', keys: { ...noEvaluator, metadata: { agent_timeout: 1 } } })
+  it.concurrent('not graded and out of its own time: reward 0 and trained, as the bridge has it for every agent timeout', async () => {
+    const task = await run('ungraded-timeout', { gate: 'never', keys: { ...noEvaluator, metadata: { agent_timeout: 15 } } })
     expect(readTask(task, ROOM)).toMatchObject([{ reward: 0, status: 'TRUNCATED', removeSample: false }])
   })
 
