@@ -42,7 +42,7 @@ export type ControlApiOptions = {
   /** 0 takes a free one. */
   readonly port: number
   readonly token: string
-  readonly kernel: Pick<Kernel, 'ask' | 'clock' | 'random'>
+  readonly kernel: Pick<Kernel, 'ask' | 'clock' | 'random' | 'scheduler'>
   readonly rolloutServer: Address<RolloutServerCommand>
   readonly ledger: Address<LedgerCommand>
   readonly callback: Address<CallbackCommand>

@@ -1,5 +1,4 @@
 // POST /sessions: one session by itself, with an agent of this node, or for one that was started elsewhere.
-import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 import type { SessionAccess } from '../actors/gateway/protocol.ts'
 import type { RolloutServerCommand, SessionView, SubmitSessionReply } from '../actors/rollout-server/protocol.ts'
@@ -17,7 +16,9 @@ type Asked = { readonly ok: true; readonly submission: Submission } | { readonly
 
 /** The door of a capture opens as soon as its gateway hears of it; a gateway that is busy, or starting, may take a moment. */
 const ACCESS_MS = 5_000
-const ACCESS_POLL_MS = 20
+const NO_PLACE = 'no gateway takes a capture now: each is full, drained or not healthy'
+/** Between two looks, more each time: many captures may be opened while their gateway does not answer. */
+const LOOK_AGAIN_MS = { first: 20, longest: 500 }
 
 /** `gateway` null: the least loaded. Polar answers 400 here where other routes answer 422. */
 export async function openSession(
@@ -38,9 +39,10 @@ export async function openSession(
     case 'conflict':
       return refuse(reply, 'session-conflict', submitted.detail)
     case 'gateway-unknown':
-      return refuse(reply, 'node-unknown', `no gateway ${gateway} takes sessions`)
+      return refuse(reply, 'node-unknown', `no gateway ${gateway} takes sessions: it is drained, or not of this node`)
     case 'overloaded':
-      return refuse(reply.header('retry-after', String(submitted.retryAfterSeconds)), 'overloaded')
+      reply.header('retry-after', String(submitted.retryAfterSeconds))
+      return submission.kind === 'agent' ? refuse(reply, 'overloaded') : refuse(reply, 'overloaded', NO_PLACE)
     case 'not-recorded':
       return refuse(reply, 'unavailable', submitted.detail)
     default:
@@ -100,16 +102,18 @@ async function sendCapture(context: RouteContext, opened: SessionView, reply: Fa
 /** Null: the session is over. */
 async function accessOf(context: RouteContext, opened: SessionView): Promise<SessionAccess | null | 'unknown'> {
   const { session } = opened
-  const untilMs = context.kernel.clock.nowMs() + ACCESS_MS
-  for (let view: SessionView = opened; ; ) {
+  const { clock, scheduler } = context.kernel
+  const untilMs = clock.nowMs() + ACCESS_MS
+  let view = opened
+  for (let pauseMs = LOOK_AGAIN_MS.first; ; pauseMs = Math.min(2 * pauseMs, LOOK_AGAIN_MS.longest)) {
     if (view.status !== 'REGISTERED' && view.status !== 'RUNNING') return null
     const answer =
       view.gateway === null
         ? null
         : await context.askGateway<SessionAccess | null>(view.gateway, (ask) => ({ type: 'read-access', session, ask }))
     if (answer?.ok === true && answer.value !== null) return answer.value
-    if (context.kernel.clock.nowMs() >= untilMs) return 'unknown'
-    await pause(ACCESS_POLL_MS)
+    if (clock.nowMs() >= untilMs) return 'unknown'
+    await new Promise<void>((resolve) => scheduler.after(pauseMs, resolve))
     const now = await readSession(context, session)
     if (now === 'unavailable') return 'unknown'
     if (now === null) return null
