@@ -75,7 +75,7 @@ export type LedgerCommand =
       readonly attempt: number
       readonly summary: SessionSummary
       readonly payload: ArrayBuffer
-      /** Polar's CompletionRecords of the attempt as UTF-8 JSON of the list; evicted with the result, and before results when bytes run out. */
+      /** The attempt's calls, packed for whoever looks at them; dropped with the result, and before results when bytes run out. */
       readonly completions: ArrayBuffer | null
       readonly ask: Ask<Recorded>
     }
