@@ -8,9 +8,10 @@ export async function readSession({ askServer }: RouteContext, session: SessionI
   return answer.ok ? answer.value : 'unavailable'
 }
 
-/** The summary's count once the session has ended; before that its gateway knows. */
-export async function callCount(view: SessionView, { readGateway }: RouteContext): Promise<number> {
-  if (view.summary !== null) return view.summary.calls
-  const snapshot = view.gateway === null ? null : await readGateway(view.gateway)
-  return snapshot?.sessions.find((session) => session.session === view.session)?.calls ?? 0
+/** The summary's count once the session has ended; before that its gateway knows, and is asked for no more: sessions are polled. */
+export async function callCount({ session, gateway, summary }: SessionView, { askGateway }: RouteContext): Promise<number> {
+  if (summary !== null) return summary.calls
+  if (gateway === null) return 0
+  const answer = await askGateway<number>(gateway, (ask) => ({ type: 'count-calls', session, ask }))
+  return answer.ok ? answer.value : 0
 }

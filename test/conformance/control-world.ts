@@ -119,6 +119,7 @@ export async function openControl(overrides: Partial<ControlApiOptions> = {}, ma
           const { session, ask } = command
           context.reply(ask, isCapture(session) ? { key: `key of ${session}`, basePath: `/s/${session}`, modelPort: 8081 } : null)
         }
+        if (command.type === 'count-calls') context.reply(command.ask, held.has(command.session) ? 7 : 0)
         if (command.type === 'finish-capture') {
           context.reply(command.ask, isCapture(command.session))
           if (isCapture(command.session)) void finish(command.session, 'completed')

@@ -25,7 +25,7 @@ import type {
   PauseReply,
   SessionSpec,
 } from './protocol.ts'
-import { type GatewayEffect, isCapturing, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
+import { callsOf, type GatewayEffect, isCapturing, metricsOf, openGateway, sessionsOf, specOf, step } from './state.ts'
 
 export type GatewayOptions = {
   readonly gateway: GatewayId
@@ -274,6 +274,9 @@ function createReceiver(context: ActorContext<Message>, options: GatewayOptions)
             )
           return
         }
+        case 'count-calls':
+          context.reply(message.ask, callsOf(state, message.session))
+          return
         case 'calls-read': {
           const { ask, read } = message
           context.reply(ask, read.ok ? read.value : { type: 'failed', detail: read.error.message })

@@ -134,6 +134,8 @@ export type GatewayCommand =
       readonly limit: number
       readonly ask: Ask<CompletionsReply>
     }
+  /** How many a session has made that it holds; 0 of any other. */
+  | { readonly type: 'count-calls'; readonly session: SessionId; readonly ask: Ask<number> }
   | { readonly type: 'read-inference'; readonly ask: Ask<InferenceStatus> }
   /** Holds new calls at once, whatever else was said before; answered when those in flight have ended. */
   | { readonly type: 'pause-inference'; readonly timeoutMs: number; readonly ask: Ask<PauseReply> }

@@ -79,6 +79,7 @@ export function step(
         | 'read-access'
         | 'finish-capture'
         | 'read-completions'
+        | 'count-calls'
         | 'read-inference'
         | 'pause-inference'
         | 'resume-inference'
@@ -136,6 +137,10 @@ export function metricsOf(state: GatewayState): Omit<GatewayMetrics, 'arena'> {
 /** Its door is open, as far as the gateway knows. */
 export function isCapturing(state: GatewayState, session: SessionId): boolean {
   return lookUp(state.sessions, session)?.stage === 'capturing'
+}
+
+export function callsOf(state: GatewayState, session: SessionId): number {
+  return lookUp(state.sessions, session)?.calls ?? 0
 }
 
 export function specOf(state: GatewayState, session: SessionId): SessionSpec | null {
