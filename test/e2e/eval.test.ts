@@ -84,7 +84,7 @@ function withoutNames(text: string): unknown {
 
 const seedsOf = (from: number): readonly number[] => model.seeds().slice(from).toSorted()
 
-describe('polar eval', { timeout: 120_000 }, () => {
+describe('polar eval', { timeout: 300_000 }, () => {
   beforeEach(async () => {
     node = await startServing(config)
   })

@@ -1,7 +1,7 @@
 // Commands of a node that runs: those of Polar as a script written for it uses them, and those for what is new.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -76,7 +76,7 @@ function start(args: readonly string[], env: Readonly<Record<string, string>> = 
 
 const says = ({ output }: Started, words: string): Promise<unknown> => vi.waitUntil(() => output().includes(words), WAIT)
 
-describe('a script that starts Polar’s processes one by one', { timeout: 120_000 }, () => {
+describe('a script that starts Polar’s processes one by one', { timeout: 300_000 }, () => {
   it('ends in one working node, in any order, and every process ends with it', async () => {
     const first = start(['serve_gateway', '--node-id', 'a'])
     const server = start(['serve_rollout'])
@@ -106,7 +106,7 @@ describe('a script that starts Polar’s processes one by one', { timeout: 120_0
   })
 })
 
-describe('on a running node', { timeout: 120_000 }, () => {
+describe('on a running node', { timeout: 300_000 }, () => {
   let node: Serving
   beforeAll(async () => {
     node = await startServing(topology)
@@ -158,6 +158,25 @@ describe('on a running node', { timeout: 120_000 }, () => {
     expect((await runPolar('pause')).stdout).toBe('gateway a  paused  in flight 0, waiting 0\ngateway b  paused  in flight 0, waiting 0\n')
     expect((await runPolar('resume', '-g', 'b')).stdout).toBe('gateway b  serving  in flight 0, waiting 0\n')
     expect(await json('resume')).toMatchObject({ paused: false, inflight: 0 })
+  })
+
+  it('status says which gateway is drained, and when none takes sessions', async () => {
+    const token = readFileSync(join(folder, 'data', 'control-token'), 'utf8').trim()
+    const ask = (path: string, init: RequestInit = {}) =>
+      fetch(`${node.url}${path}`, { ...init, headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' } })
+    const registrations = await (await ask('/nodes')).json()
+    const held = (await json('capture', '-g', 'a')).session_id
+    await ask('/nodes/a', { method: 'DELETE' })
+    expect((await runPolar('status')).stdout).toMatch(
+      /^gateway a {2}healthy, drained: takes no new session {2}.*[^]*^gateway b {2}healthy {2}/m,
+    )
+    await ask('/nodes/b', { method: 'DELETE' })
+    await runPolar('capture', '--finish', held)
+    await vi.waitUntil(async () => (await (await ask('/nodes')).json()).length === 0, WAIT)
+    expect((await runPolar('status')).stdout).toMatch(/^no gateway: each has been drained, and sessions wait until one registers again\n/)
+    for (const registration of registrations) {
+      expect(await ask('/nodes/register', { method: 'POST', body: JSON.stringify(registration) })).toMatchObject({ status: 200 })
+    }
   })
 
   it('capture runs a command of the caller’s as a session, and grades it', async () => {
