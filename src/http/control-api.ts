@@ -159,6 +159,11 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
     gatewayUrl: (gateway) => `${urlOf(app, options)}/gateways/${gateway}`,
   }
   app.removeContentTypeParser('text/plain')
+  const parseBody = app.getDefaultJsonParser('error', 'error')
+  // Clients that always say JSON also say it of a request without a body.
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, text, done) =>
+    text === '' ? done(null) : parseBody(request, text, done),
+  )
   // Schemas of routes are documentation: what comes in is parsed by zod, what goes out is written as it is.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => JSON.stringify)
@@ -167,14 +172,15 @@ export function buildControlApi(options: ControlApiOptions): FastifyInstance {
     const isOpen = request.routeOptions.url === '/health'
     if (!isOpen && !isAuthorized(request.headers, options.token)) return refuse(reply, 'token-missing')
   })
-  app.setNotFoundHandler((request, reply) => refuse(reply, 'route-unknown', `no route ${request.method} ${request.url.split('?')[0]}`))
+  app.setNotFoundHandler((request, reply) =>
+    refuse(reply, 'route-unknown', `no route ${request.method} ${request.url.split('?')[0]}; GET /openapi.json lists those of this node`),
+  )
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     switch (error.code) {
       case 'FST_ERR_CTP_BODY_TOO_LARGE':
         return refuse(reply, 'body-too-large', `the request body exceeds ${options.limits.bodyBytes} bytes`)
       case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
         return refuse(reply, 'not-json')
-      case 'FST_ERR_CTP_EMPTY_JSON_BODY':
       case 'FST_ERR_CTP_INVALID_JSON_BODY':
         return refuse(reply, 'invalid', [{ loc: ['body'], msg: `JSON decode error: ${error.message}`, type: 'json_invalid' }])
       default:

@@ -184,6 +184,20 @@ describe('submit', () => {
   })
 })
 
+describe('a request without a body', () => {
+  it.each([
+    ['DELETE', '/rollout/task/t?register_if_missing=true'],
+    ['DELETE', '/nodes/g0'],
+    ['POST', '/admin/inference/resume'],
+    ['POST', '/callbacks/redrive'],
+    ['POST', '/sessions'],
+  ] as const)('%s %s may say all the same that it is JSON, as clients do that always say so', async (method, url) => {
+    control.startGateway(1)
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+    expect((await control.app.inject({ method, url, headers })).statusCode).toBe(200)
+  })
+})
+
 describe('a task', () => {
   it('shows its results in sample order as they come, and is delivered when it ends', async () => {
     control.startGateway(2)
@@ -399,7 +413,10 @@ describe('routes that are not there', () => {
     ['GET', '/rollout/task'],
     ['GET', '/tasks/t/sessions/x'],
   ] as const)('%s %s is 404 in JSON', async (method, url) => {
-    expect(await control.call(method, url)).toMatchObject({ status: 404, body: { detail: `no route ${method} ${url}` } })
+    expect(await control.call(method, url)).toMatchObject({
+      status: 404,
+      body: { detail: `no route ${method} ${url}; GET /openapi.json lists those of this node` },
+    })
   })
 
   it('a broken escape is 400 in JSON', async () => {
