@@ -37,10 +37,11 @@ function say(options: StatusOptions, record: unknown, text: string): void {
 /** `listed`: the latest tasks, newest first; the status of the node counts them all. */
 function describeNode(body: unknown, listed: readonly Row[]): string {
   const lines: string[] = []
-  for (const node of rowsOf(member(member(body, 'nodes'), 'nodes'))) {
+  const nodes = rowsOf(member(member(body, 'nodes'), 'nodes'))
+  for (const node of nodes) {
     const metrics = member(node, 'metrics')
     const count = (key: string): string => String(member(metrics, key) ?? 0)
-    const health = node.healthy === true ? 'healthy' : 'NOT HEALTHY'
+    const health = `${node.healthy === true ? 'healthy' : 'NOT HEALTHY'}${node.draining === true ? ', drained: takes no new session' : ''}`
     lines.push(
       `gateway ${node.node_id}  ${health}  model port ${node.model_port}`,
       `  init ${count('init_inflight')}/${node.max_init_workers} (+${count('init_queue_depth')})  ready ${count('ready_depth')}/${node.max_ready_sessions}` +
@@ -50,6 +51,7 @@ function describeNode(body: unknown, listed: readonly Row[]): string {
     lines.push(...replicas.map((row) => `  ${describeReplica(row)}`))
     if (node.healthy === true && replicas.length === 0) lines.push('  no replicas: sessions wait until one is added')
   }
+  if (nodes.length === 0) lines.push('no gateway: each has been drained, and sessions wait until one registers again')
   const earlier = Object.keys(member(body, 'tasks') ?? {}).length - listed.length
   lines.push(listed.length === 0 ? 'no tasks' : 'tasks, the latest first', ...listed.map((row) => `  ${describeTask(row)}`))
   if (earlier > 0) lines.push(`  … and ${earlier} earlier`)

@@ -159,6 +159,7 @@ describe.each(PLACES)('a capture, at %s', (_, place) => {
     for (const index of [1, 2, 3, 4]) await control.call('POST', `${place}/sessions`, { session_id: `c-${index}` })
     const refused = await control.call('POST', `${place}/sessions`, { session_id: 'c-5' })
     expect([refused.status, Number(refused.headers['retry-after']) > 0]).toEqual([429, true])
+    expect(refused.body.detail).toBe('no gateway takes a capture now: each is full, drained or not healthy')
     await control.call('POST', `${place}/sessions/c-1/finish`)
     await ended('c-1')
     expect((await control.call('POST', `${place}/sessions`, { session_id: 'c-5' })).status).toBe(200)
