@@ -7,6 +7,7 @@ import type { Address } from '../kernel/address.ts'
 import type { Answer } from '../kernel/ask.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
+import { openTurns } from './turns.ts'
 
 /** Lists without brackets, in UTF-8; `packed` is what they were written from. */
 export type RenderedPart = {
@@ -37,12 +38,17 @@ type Asked = {
   readonly readView: () => Promise<Answer<SessionView | null>>
 }
 
-/** Rejects when a part cannot be had; the first one is there before the first bytes are given. */
+/** Rejects when a part cannot be had; the first one is there before the first bytes are given. Whoever reads no further must `return` it. */
 export type ReadCompletions = (asked: Asked) => AsyncGenerator<Uint8Array>
 
 const DEADLINE_MS = 60_000
+/** Each holds the packed calls of one session for as long as its client takes. */
+const MAX_READING = 32
+const MAX_WAITING = 1_024
 
 export function openCompletionsReader({ kernel, ledger, askGateway, render }: CompletionsSource): ReadCompletions {
+  const turns = openTurns(MAX_READING, MAX_WAITING)
+
   async function fromLedger(session: SessionId): Promise<ArrayBuffer | null> {
     const answer = await kernel.ask<LedgerCommand, ArrayBuffer | null>(
       ledger,
@@ -100,7 +106,7 @@ export function openCompletionsReader({ kernel, ledger, askGateway, render }: Co
     }
   }
 
-  return async function* (asked) {
+  async function* write(asked: Asked): AsyncGenerator<Uint8Array> {
     const { session, only, wish } = asked
     const found = await asked.readView()
     if (!found.ok) throw new Error(`the session cannot be looked up: ${found.error}`)
@@ -126,6 +132,15 @@ export function openCompletionsReader({ kernel, ledger, askGateway, render }: Co
       yield list
     }
     yield text(']}}')
+  }
+
+  return async function* (asked) {
+    if (!(await turns.enter())) throw new Error('too many are reading calls at once')
+    try {
+      yield* write(asked)
+    } finally {
+      turns.leave()
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import type { SessionId } from '../contract/ids.ts'
 import type { ResultForm } from '../contract/result-form.ts'
 import type { Address } from '../kernel/address.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { join, type Line, leave, openLine } from '../kernel/line.ts'
+import { openTurns } from './turns.ts'
 
 type TracesPage = { readonly offset: number; readonly limit: number; readonly maxBytes: number }
 
@@ -34,7 +34,7 @@ const MAX_WAITING = 256
 const REMEMBERED_BYTES = 32 * 2 ** 20
 
 export function openKeptResults({ kernel, ledger, render }: KeptResultsSource): KeptResults {
-  let line: Line<() => void> = openLine(MAX_READING)
+  const turns = openTurns(MAX_READING, MAX_WAITING)
   /** By session, attempt and form; the least recently read first. */
   const remembered = new Map<string, Uint8Array>()
   let bytes = 0
@@ -48,22 +48,6 @@ export function openKeptResults({ kernel, ledger, render }: KeptResultsSource): 
       remembered.delete(oldest)
       bytes -= byteLength
     }
-  }
-
-  async function enter(): Promise<boolean> {
-    if (line.waiting.length >= MAX_WAITING) return false
-    const turn = Promise.withResolvers<void>()
-    const [next, first] = join(line, turn.resolve)
-    line = next
-    first?.()
-    await turn.promise
-    return true
-  }
-
-  function exit(): void {
-    const [next, first] = leave(line)
-    line = next
-    first?.()
   }
 
   async function read(session: SessionId, form: ResultForm, page: TracesPage | null): Promise<KeptResult> {
@@ -88,11 +72,11 @@ export function openKeptResults({ kernel, ledger, render }: KeptResultsSource): 
   }
 
   async function readInTurn(session: SessionId, form: ResultForm, page: TracesPage | null): Promise<KeptResult> {
-    if (!(await enter())) return unavailable('too many results are being read at once')
+    if (!(await turns.enter())) return unavailable('too many results are being read at once')
     try {
       return await read(session, form, page)
     } finally {
-      exit()
+      turns.leave()
     }
   }
 

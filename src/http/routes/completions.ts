@@ -43,6 +43,8 @@ export function completionRoutes(app: FastifyInstance, context: RouteContext): v
     const session = knownSessionId(id)
     const readView = () => context.askServer<SessionView | null>((ask) => ({ type: 'read-session', session, ask }))
     const parts = context.readCompletions({ session, only, wish: { offset, limit }, readView })
+    // Also of a client that is gone before the first byte.
+    reply.raw.once('close', () => void parts.return(undefined))
     // What usually goes wrong does so before the first bytes, and still gets its status.
     const opening = await parts.next().catch((error: unknown) => String(error))
     if (typeof opening === 'string') return refuse(reply, 'unavailable', opening)
