@@ -98,4 +98,11 @@ export const FEED_FAULTS: readonly PlantedFault[] = [
     suites: ['test/e2e/results-command.test.ts'],
     tests: 'would leave the folder',
   },
+  {
+    name: 'a redrive in the last try of a delivery leaves it that one',
+    file: 'src/actors/callback/redrive.ts',
+    find: 'put(state, { ...delivery, tries: 1 })',
+    replace: 'put(state, { ...delivery, tries: delivery.tries })',
+    suites: OUTBOX,
+  },
 ]

@@ -30,4 +30,18 @@ export const OUTAGE_FAULTS: readonly PlantedFault[] = [
     replace: 'return status === 503 && false',
     suites: ['test/unit/proxy-pool.test.ts'],
   },
+  {
+    name: 'an outage counts against a call that a server has taken since',
+    file: 'src/proxy/verdict.ts',
+    find: '  if (!isUntaken(outcome)) court.lessons.outage = null\n',
+    replace: '',
+    suites: ['test/unit/proxy-pool.test.ts'],
+  },
+  {
+    name: 'whoever waits for a server that never answered its probe is not relieved',
+    file: 'src/proxy/pool/pool.ts',
+    find: '(isServing ? replica.limits.inFlight : 0)',
+    replace: '(isServing ? replica.limits.inFlight : replica.limits.inFlight)',
+    suites: ['test/unit/proxy-pool-changes.test.ts'],
+  },
 ]

@@ -97,4 +97,11 @@ export const RESULT_FAULTS: readonly PlantedFault[] = [
     suites: ['test/conformance/control-results.test.ts'],
     tests: 'to its callback as well',
   },
+  {
+    name: 'calls are read by as many at once as ask for them',
+    file: 'src/http/kept-completions.ts',
+    find: 'const MAX_READING = 32',
+    replace: 'const MAX_READING = 32_000',
+    suites: ['test/unit/kept-completions.test.ts'],
+  },
 ]
