@@ -1,7 +1,8 @@
 // How a node comes to rest, in numbered steps: nothing new, what runs to its end, every result to its trainer, no sandbox and no engine left.
 import type { CallbackCommand, Undelivered } from './actors/callback/protocol.ts'
-import type { RolloutServerCommand } from './actors/rollout-server/protocol.ts'
+import type { RolloutServerCommand, SessionView } from './actors/rollout-server/protocol.ts'
 import type { SandboxCommand } from './actors/sandbox/protocol.ts'
+import type { GatewayId } from './contract/ids.ts'
 import type { Address } from './kernel/address.ts'
 import type { Answer, Ask } from './kernel/ask.ts'
 import { type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
@@ -21,7 +22,7 @@ export type DrainedNode = {
   readonly callback: Address<CallbackCommand>
   readonly sandboxes: Address<SandboxCommand>
   /** One step per gateway: no new session, every session it holds to its end. */
-  readonly gateways: readonly DrainStep[]
+  readonly gateways: readonly (DrainStep & { readonly gateway: GatewayId })[]
   /** The embedded engine, which all before it may need; null: there is none. */
   readonly engine: { drain(): Promise<void> } | null
   /** How long running sessions get, and then again their deliveries. */
@@ -39,7 +40,8 @@ const ENGINE_MS = 40_000
 /** The ask's own deadline says more than the step's. */
 const SLACK_MS = 5_000
 const MAX_NAMED = 10
-/** A trainer that takes its results at once is nobody's concern. */
+const MAX_COUNTED = 10_000
+/** A trainer that takes its results at once, or a session that ends by then, is nobody's concern. */
 const PATIENCE_MS = 1_000
 
 /** Admission first, so that every later step only ever has less to do. */
@@ -49,6 +51,8 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
     kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, deadlineMs)
   const listUndelivered = (): Promise<Answer<readonly Undelivered[]>> =>
     kernel.ask<CallbackCommand, readonly Undelivered[]>(node.callback, (ask) => ({ type: 'list-undelivered', ask }), ANSWER_MS)
+  const listRunning = (gateway: GatewayId): Promise<Answer<readonly SessionView[]>> =>
+    askServer((ask) => ({ type: 'list-sessions', gateway, task: null, status: 'active', limit: MAX_COUNTED, ask }), ANSWER_MS)
   let undrained = node.gateways.length
 
   const steps: readonly WaitingStep[] = [
@@ -64,6 +68,10 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
       async run() {
         await gateway.run()
         undrained -= 1
+      },
+      async waitsFor() {
+        const running = await listRunning(gateway.gateway)
+        return running.ok && running.value.length > 0 ? `${describeRunning(running.value)}; cancelled after ${waitMs / 1_000} s` : null
       },
     })),
     {
@@ -140,6 +148,17 @@ export async function stopSandboxes(kernel: Kernel, sandboxes: Address<SandboxCo
 function answered<T>(who: string, answer: Answer<T>): T {
   if (!answer.ok) throw new Error(`${who} did not answer: ${answer.error}`)
   return answer.value
+}
+
+/** Captures by name: nothing here ends one but its agent's owner. */
+function describeRunning(running: readonly SessionView[]): string {
+  const captures = running.filter(({ kind }) => kind === 'capture').map(({ session }) => session)
+  const agents = running.length - captures.length
+  const others = captures.length > MAX_NAMED ? [`${captures.length - MAX_NAMED} more`] : []
+  return [
+    ...(agents === 0 ? [] : [`${agents} ${agents === 1 ? 'session' : 'sessions'}`]),
+    ...(captures.length === 0 ? [] : [`open captures ${[...captures.slice(0, MAX_NAMED), ...others].join(', ')}`]),
+  ].join(' and ')
 }
 
 function countByOrigin(undelivered: readonly Undelivered[]): string {

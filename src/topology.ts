@@ -175,11 +175,13 @@ export async function openThreadedNode(setup: NodeSetup, outside: NodeOutside): 
     kernel,
     engine: outside.engine ?? null,
     waitMs: setup.drainMs,
-    gateways: gateways.map((gateway, index) => ({
-      name: `gateway ${setup.gateways[index]?.gateway}`,
+    gateways: setup.gateways.map(({ gateway: id }, index) => ({
+      gateway: id,
+      name: `gateway ${id}`,
       deadlineMs: setup.drainMs + STOP_DEADLINE_MS,
       async run() {
-        const answer = await gateway.member.drain()
+        const answer = await gateways[index]?.member.drain()
+        if (answer === undefined) throw new Error('the gateway did not start')
         if (!answer.ok) throw new Error(answer.message)
         const behind = answer.value.steps.find((step) => !step.ok)
         if (behind !== undefined) throw new Error(behind.error ?? 'not drained')
@@ -290,6 +292,7 @@ export async function openInlineNode(setup: NodeSetup, outside: InlineOutside): 
     engine: outside.engine ?? null,
     waitMs: setup.drainMs,
     gateways: setup.gateways.map(({ gateway: id }) => ({
+      gateway: id,
       name: `gateway ${id}`,
       deadlineMs: setup.drainMs,
       async run() {

@@ -1,8 +1,14 @@
 // A whole node in virtual time that is told to stop in the middle of its work.
 import { describe, expect, it } from 'vitest'
 import type { LedgerCommand, StoredResult } from '../../src/actors/ledger/protocol.ts'
-import type { GatewayView, RolloutServerCommand, SubmitReply, TaskView } from '../../src/actors/rollout-server/protocol.ts'
-import { type SessionId, taskId } from '../../src/contract/ids.ts'
+import type {
+  GatewayView,
+  RolloutServerCommand,
+  SubmitReply,
+  SubmitSessionReply,
+  TaskView,
+} from '../../src/actors/rollout-server/protocol.ts'
+import { knownSessionId, type SessionId, taskId } from '../../src/contract/ids.ts'
 import { type TaskRequest, taskRequestSchema } from '../../src/contract/task.ts'
 import type { DrainReport } from '../../src/kernel/drain.ts'
 import { openWorld, seededRandom } from '../../src/kernel/world.ts'
@@ -104,6 +110,16 @@ async function openNode({ agentMs, drainMs, status = 200 }: Options) {
     faults,
     until,
     submit: (request: TaskRequest) => ask<SubmitReply>((reply) => ({ type: 'submit', request, ask: reply })),
+    open: (session: SessionId) =>
+      ask<SubmitSessionReply>((reply) => ({
+        type: 'submit-session',
+        kind: 'capture',
+        gateway: null,
+        session,
+        request: task('captured', 1),
+        resultUrl: null,
+        ask: reply,
+      })),
     gateways: () => ask<readonly GatewayView[]>((reply) => ({ type: 'list-gateways', ask: reply })),
     async sessionsOf(task: string) {
       const view = await ask<TaskView | null>((reply) => ({ type: 'read-task', task: taskId(task), ask: reply }))
@@ -149,7 +165,10 @@ describe('a node that is told to stop', () => {
     expect((await gateways()).map(({ draining }) => draining)).toEqual([false])
 
     const begun: string[] = []
-    const draining = node.drain((step, name) => begun.push(`${step} ${name}`))
+    const waited: string[] = []
+    const draining = node.drain((step, name, waitsFor) =>
+      waitsFor === null ? begun.push(`${step} ${name}`) : waited.push(`${step}: ${waitsFor}`),
+    )
     await world.advance(1_000)
     expect((await gateways()).map(({ draining }) => draining)).toEqual([true])
     expect(await submit(task('c', 1))).toMatchObject({ type: 'not-recorded' })
@@ -164,6 +183,7 @@ describe('a node that is told to stop', () => {
       '5 sandboxes: done',
     ])
     expect(begun).toHaveLength(5)
+    expect(waited).toEqual(['2: 3 sessions; cancelled after 60 s'])
     expect(report.isDrained).toBe(true)
     const ended = [...(await sessionsOf('a')), ...(await sessionsOf('b'))].map((session) => session.summary?.outcome)
     // One ran and two waited in READY: those came to their own end, and none that failed was attempted again.
@@ -193,6 +213,17 @@ describe('a node that is told to stop', () => {
     const [session] = await sessionsOf('a')
     expect(session && (await errorOf(session.session))).toBe('session cancelled: node is stopping')
     expect([posted, runtime.liveSandboxes(), runtime.liveProcesses()]).toEqual([['a'], 0, 0])
+    await until(node.close())
+  })
+
+  it('names the captures that it waits for, which only their owner ends', async () => {
+    const { world, node, until, submit, open } = await openNode({ agentMs: 50_000, drainMs: 3_000 })
+    await submit(task('a', 1))
+    await open(knownSessionId('elsewhere'))
+    await world.advance(1_000)
+    const waited: string[] = []
+    await until(node.drain((step, _, waitsFor) => waitsFor !== null && waited.push(`${step}: ${waitsFor}`)))
+    expect(waited).toEqual(['2: 1 session and open captures elsewhere; cancelled after 3 s'])
     await until(node.close())
   })
 
