@@ -2,7 +2,6 @@
 import type { CallbackCommand, Undelivered } from './actors/callback/protocol.ts'
 import type { RolloutServerCommand, SessionView } from './actors/rollout-server/protocol.ts'
 import type { SandboxCommand } from './actors/sandbox/protocol.ts'
-import type { GatewayId } from './contract/ids.ts'
 import type { Address } from './kernel/address.ts'
 import type { Answer, Ask } from './kernel/ask.ts'
 import { type DrainReport, type DrainStep, openDrain } from './kernel/drain.ts'
@@ -22,7 +21,7 @@ export type DrainedNode = {
   readonly callback: Address<CallbackCommand>
   readonly sandboxes: Address<SandboxCommand>
   /** One step per gateway: no new session, every session it holds to its end. */
-  readonly gateways: readonly (DrainStep & { readonly gateway: GatewayId })[]
+  readonly gateways: readonly (DrainStep & { readonly gateway: SessionView['gateway'] })[]
   /** The embedded engine, which all before it may need; null: there is none. */
   readonly engine: { drain(): Promise<void> } | null
   /** How long running sessions get, and then again their deliveries. */
@@ -51,7 +50,7 @@ export function openNodeDrain(node: DrainedNode): NodeDrain {
     kernel.ask<RolloutServerCommand, R>(node.rolloutServer, make, deadlineMs)
   const listUndelivered = (): Promise<Answer<readonly Undelivered[]>> =>
     kernel.ask<CallbackCommand, readonly Undelivered[]>(node.callback, (ask) => ({ type: 'list-undelivered', ask }), ANSWER_MS)
-  const listRunning = (gateway: GatewayId): Promise<Answer<readonly SessionView[]>> =>
+  const listRunning = (gateway: SessionView['gateway']): Promise<Answer<readonly SessionView[]>> =>
     askServer((ask) => ({ type: 'list-sessions', gateway, task: null, status: 'active', limit: MAX_COUNTED, ask }), ANSWER_MS)
   let undrained = node.gateways.length
 
