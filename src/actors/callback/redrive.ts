@@ -26,9 +26,9 @@ export function redrive(state: OutboxState, command: Extract<CallbackCommand, { 
   if (forbidden !== null) return [state, [refusal(ask, 'target', forbidden)]]
   const chosen = choose(state, command)
   const unknown = (command.tasks ?? []).filter((task) => find(state, task) === undefined)
-  if (unknown.length > 0) return [state, [refusal(ask, 'unknown', `no ended task ${named(unknown)}`)]]
+  if (unknown.length > 0) return [state, [refusal(ask, 'unknown', `no ended task or session ${named(unknown)}`)]]
   for (const delivery of url === null ? chosen : []) {
-    const problem = delivery.url === null ? 'is not set, and none is given' : checkTarget(delivery.url)
+    const problem = delivery.url === null ? 'is not set: give one' : checkTarget(delivery.url)
     if (problem !== null) return [state, [refusal(ask, 'target', `the callback_url of ${nameOfKey(delivery.task)} ${problem}`)]]
   }
   let next = state
