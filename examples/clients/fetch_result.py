@@ -8,6 +8,7 @@ import base64
 import json
 import struct
 import sys
+from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
@@ -73,4 +74,11 @@ def main(base, task):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except HTTPError as refusal:
+        sys.exit(f"{refusal.code} {refusal.url}: {refusal.read().decode()}")
+    except URLError as problem:
+        sys.exit(f"no answer: {problem.reason}")

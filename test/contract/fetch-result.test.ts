@@ -39,6 +39,14 @@ it('gives the ids and logprobs that the inline results hold', async () => {
   expect(told).toEqual(rows)
 })
 
+it.each([
+  ['how it is called', () => [], /fetch_result\.py http:\/\/polar:TOKEN@/],
+  ['what the node has against it', () => [node.address, 'nowhere'], /^404 .*no task nowhere/],
+] as const)('says %s when it has nothing to print', async (_, args, words) => {
+  const run = promisify(execFile)(PYTHON, ['-B', join(ROOT, EXAMPLE), ...args()])
+  await expect(run).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(words) })
+})
+
 it('is the code that the docs show', () => {
   const docs = readFileSync(join(ROOT, 'docs/results.md'), 'utf8')
   expect(docs).toContain(EXAMPLE)
