@@ -52,6 +52,7 @@ export type SessionOptions = {
 
 const REOFFER_MS = 50
 const RECORD_RETRY_MS = 250
+const MAX_RECORD_DOUBLINGS = 4
 
 export function sessionActor(spec: SessionSpec, options: SessionOptions): ActorSpec<SessionMessage> {
   return {
@@ -70,6 +71,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   let run: HarnessPlan['run'] | null = null
   /** Beside the steps: they go with whatever result this attempt gets, and decide nothing. */
   let completions: ArrayBuffer | null = null
+  let recordRetries = 0
   const timers = new Map<Deadline, Timer>()
   const runtime: RuntimeSpec | null | undefined = spec.request.runtime
 
@@ -213,7 +215,9 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
         return
       case 'record':
         if (effect.isRetry) {
-          context.after(RECORD_RETRY_MS, { type: 'record-again' })
+          // Each try copies the result, on the thread that serves model calls.
+          context.after(RECORD_RETRY_MS * 2 ** Math.min(recordRetries, MAX_RECORD_DOUBLINGS), { type: 'record-again' })
+          recordRetries += 1
           return
         }
         context.ask<LedgerCommand, Recorded>(

@@ -52,6 +52,8 @@ export function feedRoutes(app: FastifyInstance, context: RouteContext): void {
     const waiter = feedWaiters.enter(types)
     if (waiter === null) return refuse(reply.header('retry-after', '1'), 'unavailable', 'as many readers as allowed wait for the feed')
     reply.raw.on('close', waiter.leave)
+    // Its client may be gone since the first look.
+    if (reply.raw.destroyed) waiter.leave()
     try {
       let page = first
       // It has a place only now: what came since the first look woke nobody.
