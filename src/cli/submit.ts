@@ -6,6 +6,7 @@ import type { ControlClient, ControlEvent } from './control-client.ts'
 import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
+import { hearInterrupts } from './interrupts.ts'
 import { openTarget, type TargetOptions } from './target.ts'
 
 export type SubmitOptions = TargetOptions & {
@@ -31,7 +32,7 @@ const LAST_EVENTS_MS = 500
 const DELIVERY_LOOKS = 4
 const ENDED = new Set(['completed', 'failed', 'cancelled'])
 
-export async function runSubmit(file: string, options: SubmitOptions): Promise<ExitCode> {
+export async function runSubmit(file: string, options: SubmitOptions): Promise<number> {
   let task: unknown
   try {
     // JSON is a part of YAML.
@@ -52,7 +53,7 @@ export async function runSubmit(file: string, options: SubmitOptions): Promise<E
   }
 }
 
-async function submit(task: unknown, client: ControlClient, events: Events | null, options: SubmitOptions): Promise<ExitCode> {
+async function submit(task: unknown, client: ControlClient, events: Events | null, options: SubmitOptions): Promise<number> {
   const submitted = await client.post('/rollout/task/submit', task)
   if (submitted.status === 0) return endWith(EXIT.unreachable, submitted.detail)
   if (submitted.status !== 200)
@@ -83,12 +84,23 @@ async function eventsSoon(client: ControlClient, signal: AbortSignal): Promise<E
   return events
 }
 
-async function follow(client: ControlClient, id: string, events: Events | null, options: SubmitOptions): Promise<ExitCode> {
+async function follow(client: ControlClient, id: string, events: Events | null, options: SubmitOptions): Promise<number> {
   const news = openNews()
+  const interrupts = hearInterrupts()
+  interrupts.signal.addEventListener('abort', () => {
+    // A second signal ends this process by itself, also while the node does not answer.
+    interrupts.ignore()
+    news.tell()
+  })
   // A stream that breaks leaves the looks.
   const printed = events === null ? Promise.resolve() : printEvents(events, id, options, news.tell).catch(() => {})
   for (;;) {
     const row = await readTask(client, id)
+    const interrupted = interrupts.code()
+    if (interrupted !== null) {
+      process.stderr.write(`polar: interrupted: task ${id} goes on; 'polar status ${id}' shows it, 'polar cancel ${id}' ends it\n`)
+      return interrupted
+    }
     if (row === null) return endWith(EXIT.unreachable, `task ${id} can no longer be read at ${client.url}`)
     if (ENDED.has(row.status)) {
       await Promise.race([printed, delay(LAST_EVENTS_MS, undefined, { ref: false })])

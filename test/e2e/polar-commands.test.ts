@@ -48,7 +48,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-type Started = { readonly child: ChildProcess; output(): string; ended(): Promise<number | null> }
+type Started = { readonly child: ChildProcess; output(): string; complaints(): string; ended(): Promise<number | null> }
 
 const started: Started[] = []
 afterEach(async () => {
@@ -61,15 +61,19 @@ afterEach(async () => {
 function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Started {
   const child = spawn(process.execPath, [polar, ...args], {
     cwd: root,
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
   })
   let said = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said += text
   })
+  let complained = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complained += text
+  })
   const gone = once(child, 'close')
-  const entry = { child, output: () => said, ended: async () => ((await gone) as [number | null])[0] }
+  const entry = { child, output: () => said, complaints: () => complained, ended: async () => ((await gone) as [number | null])[0] }
   started.push(entry)
   return entry
 }
@@ -127,6 +131,15 @@ describe('on a running node', { timeout: 300_000 }, () => {
     expect(stdout).toMatch(/completed sessions: 2\/2\nsessions with reward 1\.0: sk-polar-\S+, sk-polar-\S+\n$/)
     const failed = await runPolar('submit', task('unsolved', `exec node ${agent} 1`))
     expect(failed.stdout).toMatch(/completed sessions: 2\/2\nsessions with reward 1\.0: none\n$/)
+  })
+
+  it('submit that is interrupted says that its task goes on, and how to end it', async () => {
+    const submit = start(['submit', task('left', 'exec sleep 1000')])
+    await says(submit, 'RUNNING')
+    submit.child.kill('SIGINT')
+    expect(await submit.ended()).toBe(130)
+    expect(submit.complaints()).toBe("polar: interrupted: task left goes on; 'polar status left' shows it, 'polar cancel left' ends it\n")
+    expect((await runPolar('cancel', 'left')).code).toBe(0)
   })
 
   it('tasks and sessions list what there is, by what is asked for', async () => {
