@@ -7,7 +7,7 @@ let node: ContractNode
 let trainer: Trainer
 
 beforeAll(async () => {
-  node = await openContractNode({ nodes: [{ id: 'g', max_init_workers: 4, max_run_workers: 4 }] })
+  node = await openContractNode({ nodes: [{ id: 'g', max_init_workers: 4, max_run_workers: 4, default_runtime: { backend: 'local' } }] })
   trainer = await openTrainer()
 })
 afterAll(async () => {
@@ -56,6 +56,12 @@ describe('submit', () => {
     const id = `unknown-key-${where.replaceAll(' ', '-')}`
     expect(await node.client.submit(node.task(id, { keys }))).toEqual({ task_id: id, status: 'running' })
     expect(TERMINAL_STATUSES).toContain((await node.finished(id)).results[0]?.status)
+  })
+
+  it.each([null, undefined])('runs a task whose runtime is %s in the default_runtime of its node', async (runtime) => {
+    const id = `runtime-${runtime}`
+    await node.client.submit(node.task(id, { keys: { runtime } }))
+    expect(await node.finished(id)).toMatchObject({ status: 'completed', results: [{ status: 'COMPLETED' }] })
   })
 
   it.each([0, 100])('takes dispatch_priority %s', async (priority) => {

@@ -96,6 +96,8 @@ it('holds every new call, lets those in flight end, and all sessions complete af
   expect((await inference('resume', '/gateways/g')).body).toMatchObject({ paused: false })
   await vi.waitUntil(() => engine.requests().length > asked, WAIT)
   expect((await inference('status', '/gateways/h')).body).toMatchObject({ paused: true, inflight: 0 })
+  // The node is paused when all of it is.
+  expect((await inference('status')).body).toMatchObject({ paused: false, gateways: [{ paused: false }, { paused: true }] })
   expect((await inference('resume')).body).toMatchObject({ paused: false })
   expect((await node.finished()).map(({ outcome, error, attempt }) => [outcome, error, attempt])).toEqual(
     Array(SESSIONS).fill(['completed', null, 1]),
