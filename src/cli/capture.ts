@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { z } from 'zod'
 import { askNode } from './asking.ts'
 import { type ControlClient, exitOf, type Reply } from './control-client.ts'
+import { counted } from './counted.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { hearInterrupts } from './interrupts.ts'
 import { openTarget, type TargetOptions } from './target.ts'
@@ -143,5 +144,5 @@ function describe(session: string, body: unknown): string {
   if (!read.success || read.data.result === undefined) return `capture ${session} ended\n`
   const { status, completion_count: calls, result } = read.data
   const { outcome, reward, trained_tokens: tokens } = result.metadata.polar_node
-  return `capture ${session} ${status} (${outcome}): ${calls} calls, ${result.trajectory.traces.length} traces, ${tokens} tokens to train, reward ${reward ?? '–'}\n`
+  return `capture ${session} ${status} (${outcome}): ${counted(calls, 'call')}, ${counted(result.trajectory.traces.length, 'trace')}, ${counted(tokens, 'token')} to train, reward ${reward ?? '–'}\n`
 }

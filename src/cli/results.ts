@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isIdText } from '../contract/ids.ts'
 import { type ControlClient, exitOf, type Reply } from './control-client.ts'
+import { counted } from './counted.ts'
 import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { openTarget, type TargetOptions } from './target.ts'
@@ -125,5 +126,6 @@ function describe(row: Row): string {
     return `${row.cursor}  task ${row.task_id}  ${row.status}${delivery === null ? '' : `  callback ${delivery}`}`
   }
   const { cursor, session_id, task_id, outcome, reward, attempt, traces, bytes } = row
-  return `${cursor}  session ${session_id} of ${task_id}  ${outcome}  reward ${reward ?? '–'}  attempt ${attempt}  ${traces} traces, ${bytes} bytes`
+  const task = task_id === session_id ? '' : ` of ${task_id}`
+  return `${cursor}  session ${session_id}${task}  ${outcome}  reward ${reward ?? '–'}  attempt ${attempt}  ${counted(traces, 'trace')}, ${bytes} bytes`
 }

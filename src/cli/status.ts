@@ -1,5 +1,6 @@
 // `polar status`: tasks, gateways and replicas of a node, or the sessions of one task.
 import { exitOf } from './control-client.ts'
+import { counted } from './counted.ts'
 import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { describeReplica } from './replica-line.ts'
@@ -67,7 +68,7 @@ function describeSessions(body: unknown): string {
   )
   const delivery = describeDelivery(member(body, 'delivery'))
   const callback = delivery === null ? '' : `, callback ${delivery}`
-  return `${[`task ${member(body, 'task_id')} ${member(body, 'status')}: ${rows.length} sessions${callback}`, ...lines].join('\n')}\n`
+  return `${[`task ${member(body, 'task_id')} ${member(body, 'status')}: ${counted(rows.length, 'session')}${callback}`, ...lines].join('\n')}\n`
 }
 
 function member(value: unknown, key: string): unknown {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse as parseYaml } from 'yaml'
 import type { ControlClient, ControlEvent } from './control-client.ts'
+import { counted } from './counted.ts'
 import { describeDelivery } from './delivery.ts'
 import { EXIT, type ExitCode, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
@@ -199,7 +200,7 @@ async function report(client: ControlClient, id: string, status: string, options
       delivery,
     },
     [
-      `task ${id} ${status}: ${sessions.length} sessions, ${solved.length} with reward 1${callback === null ? '' : `; callback ${callback}`}`,
+      `task ${id} ${status}: ${counted(sessions.length, 'session')}, ${solved.length} with reward 1${callback === null ? '' : `; callback ${callback}`}`,
       `completed sessions: ${completed}/${sessions.length}`,
       `sessions with reward 1.0: ${solved.length === 0 ? 'none' : solved.map(({ session_id: name }) => name).join(', ')}`,
     ].join('\n'),

@@ -1,5 +1,6 @@
 // `polar tasks`, `polar sessions`, `polar cancel`: what a node has, and taking a task back.
 import { type AskOptions, askNode } from './asking.ts'
+import { counted } from './counted.ts'
 import type { ExitCode } from './exit.ts'
 import { describeTask } from './task-line.ts'
 
@@ -48,7 +49,7 @@ export function cancelTask(task: string, { registerIfMissing, ...options }: Canc
 
 function describeSession(row: Row): string {
   const model = typeof row.model_used === 'string' ? `  ${row.model_used}` : ''
-  return `${row.session_id}  task ${row.task_id}  ${row.status}  ${row.completion_count} calls  ${Math.round(Number(row.age_seconds))} s old${model}  ${row.node_id ?? 'no gateway yet'}`
+  return `${row.session_id}  task ${row.task_id}  ${row.status}  ${counted(Number(row.completion_count), 'call')}  ${Math.round(Number(row.age_seconds))} s old${model}  ${row.node_id ?? 'no gateway yet'}`
 }
 
 function linesOf(lines: readonly string[], none: string): string {

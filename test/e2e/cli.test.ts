@@ -247,7 +247,7 @@ describe('polar on the command line', () => {
       '  sk-polar-00000000…  RUNNING',
       '  sk-polar-00000000…  RUNNING  (attempt 2)',
       `${session}  (attempt 2)  completed  reward 1`,
-      'task t completed: 1 sessions, 1 with reward 1; callback delivered',
+      'task t completed: 1 session, 1 with reward 1; callback delivered',
       'completed sessions: 1/1',
       `sessions with reward 1.0: ${session}`,
     ])

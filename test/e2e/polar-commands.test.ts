@@ -153,7 +153,7 @@ describe('on a running node', { timeout: 300_000 }, () => {
     const { sessions } = await json('sessions', 'listed')
     expect(sessions).toMatchObject(Array(2).fill({ task_id: 'listed', status: 'COMPLETED', completion_count: 1 }))
     expect((await runPolar('sessions', 'listed', '--status', 'active')).stdout).toBe('no sessions\n')
-    expect((await runPolar('sessions', 'listed')).stdout).toMatch(/^sk-polar-\S+ {2}task listed {2}COMPLETED {2}1 calls/)
+    expect((await runPolar('sessions', 'listed')).stdout).toMatch(/^sk-polar-\S+ {2}task listed {2}COMPLETED {2}1 call {2}/)
   })
 
   it('cancel ends a task, and says so of one that is not there', async () => {
@@ -199,7 +199,7 @@ describe('on a running node', { timeout: 300_000 }, () => {
     const run = await runPolar('capture', '--run', `node ${agent}`, '--reward', '0.5', '--task', 'mine')
     expect([run.code, run.stdout]).toEqual([
       0,
-      expect.stringMatching(/^capture sk-polar-\S+ COMPLETED \(completed\): 1 calls, 1 traces, [1-9]\d* tokens to train, reward 0\.5\n$/),
+      expect.stringMatching(/^capture sk-polar-\S+ COMPLETED \(completed\): 1 call, 1 trace, [1-9]\d* tokens to train, reward 0\.5\n$/),
     ])
     expect(await json('sessions', 'mine')).toMatchObject({ sessions: [{ status: 'COMPLETED' }] })
     const broken = await runPolar('capture', '--run', `node ${agent} 3`, '--json')
@@ -210,7 +210,7 @@ describe('on a running node', { timeout: 300_000 }, () => {
   it('capture gives an agent that is started elsewhere its environment, until it is finished', async () => {
     const script = `eval "$("$0" ${polar} capture --evaluation)" && "$0" ${agent} && "$0" ${polar} capture --finish "$SESSION_ID"`
     const { code, stdout, stderr } = await runToEnd('sh', ['-c', script, process.execPath])
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/: 1 calls, 1 traces, 0 tokens to train, reward –\n$/)])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/: 1 call, 1 trace, 0 tokens to train, reward –\n$/)])
     expect(stderr).toMatch(/^polar: capture sk-polar-\S+ is open; end it with: polar capture --finish sk-polar-\S+\n$/)
   })
 

@@ -57,7 +57,7 @@ const page = (entries: readonly unknown[], next: string, more: Readonly<Record<s
 
 describe('polar results', () => {
   it('prints a line for each, and asks on until a page is not full', async () => {
-    const full = Array.from({ length: 200 }, (_, i) => session(`l-${i + 1}`, `s${i}`))
+    const full = Array.from({ length: 200 }, (_, i) => session(`l-${i + 1}`, `s${i}`, i === 1 ? 's1' : 't'))
     const task = { type: 'task', cursor: 'l-201', task_id: 't', status: 'completed', delivery: 'dead', href: '/rollout/task/t' }
     const { url, asked } = await stand({ '/feed': [page(full, 'l-200'), page([task], 'l-201')] })
     const { code, stdout, stderr } = await runPolar('results', '--rollout-url', url, '--after', 'l-0')
@@ -65,6 +65,7 @@ describe('polar results', () => {
     const lines = stdout.trimEnd().split('\n')
     expect(lines).toHaveLength(201)
     expect(lines[0]).toBe('l-1  session s0 of t  completed  reward 0.5  attempt 2  3 traces, 700 bytes')
+    expect(lines[1]).toBe('l-2  session s1  completed  reward 0.5  attempt 2  3 traces, 700 bytes')
     expect(lines[200]).toBe('l-201  task t  completed  callback never delivered (polar callbacks says why)')
     expect(asked.map(({ path }) => path)).toEqual(['/feed?limit=200&after=l-0', '/feed?limit=200&after=l-200'])
   })
