@@ -101,7 +101,7 @@ function complaintOf(base: string, status: number, body: unknown): string {
     return `${status}: what answers at ${base} is not the control API of a node`
   const complaint = `${status}: ${detailOf(body.detail)}`
   return status === 401
-    ? `${complaint}; give it with --token or POLAR_CONTROL_PLANE_TOKEN, or name the node's polar.yaml with --config`
+    ? `${complaint}; give it with --token, in --rollout-url as http://polar:TOKEN@host:port, or in POLAR_CONTROL_PLANE_TOKEN, or name the node's polar.yaml with --config`
     : complaint
 }
 
