@@ -123,11 +123,17 @@ async function finish(client: ControlClient, session: string, options: CaptureOp
   const path = `/sessions/${encodeURIComponent(session)}`
   const finished = await client.post(`${path}/finish`, options.reward === undefined ? {} : { reward: options.reward })
   if (finished.status !== 200) return endWith(exitOf(finished), finished.detail)
+  if (options.reward !== undefined && hadEnded(finished.body))
+    process.stderr.write(`polar: capture ${session} had ended before: this reward is not taken\n`)
   return askNode(
     options,
     () => resultOf(client, path),
     (body: unknown) => describe(session, body),
   )
+}
+
+function hadEnded(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && 'finished' in body && body.finished === false
 }
 
 async function resultOf(client: ControlClient, path: string): Promise<Reply> {

@@ -202,6 +202,9 @@ describe('on a running node', { timeout: 300_000 }, () => {
       expect.stringMatching(/^capture sk-polar-\S+ COMPLETED \(completed\): 1 call, 1 trace, [1-9]\d* tokens to train, reward 0\.5\n$/),
     ])
     expect(await json('sessions', 'mine')).toMatchObject({ sessions: [{ status: 'COMPLETED' }] })
+    const again = await runPolar('capture', '--finish', run.stdout.split(' ')[1] ?? '', '--reward', '1')
+    expect([again.code, again.stdout]).toEqual([0, run.stdout])
+    expect(again.stderr).toMatch(/^polar: capture sk-polar-\S+ had ended before: this reward is not taken\n$/)
     const broken = await runPolar('capture', '--run', `node ${agent} 3`, '--json')
     expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('exit code 3') })
     expect(JSON.parse(broken.stdout)).toMatchObject({ status: 'COMPLETED', completion_count: 1 })
