@@ -7,6 +7,7 @@ import { reportEval, type Vote } from '../eval/report.ts'
 import { describeEval } from '../eval/report-text.ts'
 import { type Bell, openBell, runEval } from '../eval/run.ts'
 import type { ControlClient } from './control-client.ts'
+import { counted } from './counted.ts'
 import { EXIT, endWith } from './exit.ts'
 import { ignoredKeys } from './ignored-keys.ts'
 import { hearInterrupts } from './interrupts.ts'
@@ -48,7 +49,9 @@ export async function runEvalCommand(file: string, options: EvalOptions): Promis
   const { journal } = opened
   const votes = new Map(journal.votes)
   const left = plan.tasks.filter(({ position }) => !votes.has(position))
-  say(`${dataset.name}: ${plan.tasks.length} tasks × ${options.samples} samples${votes.size === 0 ? '' : `, ${votes.size} tasks known`}`)
+  say(
+    `${dataset.name}: ${counted(plan.tasks.length, 'task')} × ${counted(options.samples, 'sample')}${votes.size === 0 ? '' : `, ${counted(votes.size, 'task')} known`}`,
+  )
 
   const interrupts = hearInterrupts()
   const bell = openBell(new Set(left.map(({ id }) => id)))
@@ -138,7 +141,7 @@ function describeVotes(votes: readonly Vote[]): string {
 }
 
 function goesOn(known: number): string {
-  return `${known} tasks have ended, and the same command goes on from there`
+  return `${counted(known, 'task')} done, and the same command goes on from there`
 }
 
 function messageOf(error: unknown): string {

@@ -138,7 +138,7 @@ describe('polar eval', { timeout: 300_000 }, () => {
 
     const { code, stderr } = await runPolar(...args)
     expect(code).toBe(1)
-    expect(stderr).toContain('1 tasks known')
+    expect(stderr).toContain('1 task known')
     expect(seedsOf(before)).toEqual(BASES.flatMap((base) => [0, 1, 2, 3].map((i) => base + i)).toSorted())
     const whole = await runPolar(...command('--name', 'again', '--json'))
     expect(withoutNames(readFileSync(out, 'utf8'))).toEqual(withoutNames(whole.stdout))
