@@ -95,6 +95,15 @@ describe('a delivery that is driven again', () => {
     expect(told).toEqual(['t delivered'])
   })
 
+  it('is sent once and told of once, however often it was named', async () => {
+    const { world, posts, deliver, redrive, answerTo } = openOutbox()
+    deliver('t')
+    await world.run()
+    expect(await answerTo(redrive(['t', 't'], NEW))).toEqual(driven('t'))
+    await world.run()
+    expect(posts.map(({ url }) => url)).toEqual([OLD, NEW])
+  })
+
   it('goes to the last receiver that was named', async () => {
     const { world, posts, told, deliver, redrive } = openOutbox({ answers: ['stalls'] })
     deliver('t')
