@@ -20,8 +20,9 @@ export async function loadConfig(path: string | null, overrides: Overrides = {})
   try {
     return parseConfig(await readFile(file, 'utf8'), file, dirname(file), overrides)
   } catch (error) {
-    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`
-    return { ok: false, problems: [{ file, line: 1, column: 1, key: '', message }] }
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    const message = isMissing ? 'there is no such file' : `cannot be read: ${error instanceof Error ? error.message : String(error)}`
+    return { ok: false, problems: [{ file, line: 0, column: 0, key: '', message }] }
   }
 }
 

@@ -3,7 +3,10 @@ import type { Config, ConfigProblem } from '../config.ts'
 
 export function describeProblems(problems: readonly ConfigProblem[]): string {
   return problems
-    .map(({ file, line, column, key, message }) => `${file}:${line}:${column}: ${key === '' ? '' : `${key}: `}${message}`)
+    .map(
+      ({ file, line, column, key, message }) =>
+        `${file}${line === 0 ? '' : `:${line}:${column}`}: ${key === '' ? '' : `${key}: `}${message}`,
+    )
     .join('\n       ')
 }
 

@@ -5,6 +5,7 @@ import { fileSchema } from './schema.ts'
 
 export type ConfigProblem = {
   readonly file: string
+  /** 0, like the column, for a file that could not be read. */
   readonly line: number
   readonly column: number
   /** Dotted path of the key, as in `gateway.nodes[0].port`; empty for the file as a whole. */

@@ -102,6 +102,7 @@ describe('polar on the command line', () => {
     ['a count that is none', ['engine', '--scripted', '--replicas', 'x'], 2, /--replicas: must be a whole number from 1 to 64/],
     ['the pace of an engine that has its own', ['engine', '--ttft-ms', '5'], 2, /--ttft-ms: only with --scripted/],
     ['a model file that is not there', ['engine', '--model-path', 'no.gguf'], 2, /there is no file no\.gguf/],
+    ['a configuration that is not there', ['serve', '-c', '/none/polar.yaml'], 2, /^polar: \/none\/polar\.yaml: there is no such file\n$/],
     ['a server of no kind', ['engines', 'add', 'http://h'], 2, /required option '--engine <kind>'/],
     ['a cap of nothing', ['engines', 'add', 'http://h', '--engine', 'vllm', '--max-in-flight', '0'], 2, /a whole number from 1 on/],
     ['a node whose servers nobody tells', ['engines', '--rollout-url', 'http://127.0.0.1:9'], 3, /no answer from http:\/\/127\.0\.0\.1:9/],

@@ -275,9 +275,13 @@ describe('a mistake is shown with its place and key', () => {
   })
 
   it('also when the file cannot be read', async () => {
+    expect(await loadConfig('/')).toMatchObject({
+      ok: false,
+      problems: [{ file: '/', message: expect.stringContaining('cannot be read') }],
+    })
     expect(await loadConfig('/no/such/polar.yaml')).toMatchObject({
       ok: false,
-      problems: [{ file: '/no/such/polar.yaml', message: expect.stringContaining('cannot be read') }],
+      problems: [{ file: '/no/such/polar.yaml', line: 0, message: 'there is no such file' }],
     })
   })
 })
