@@ -130,7 +130,11 @@ describe('POST /callbacks/redrive', () => {
   it('refuses all when one task is unknown', async () => {
     await done('a', OLD, 404)
     const refused = await redrive({ task_ids: ['a', 'b'], callback_url: NEW })
-    expect([refused.status, refused.headers['x-polar-error'], refused.body]).toEqual([404, 'task-unknown', { detail: 'no ended task or session b' }])
+    expect([refused.status, refused.headers['x-polar-error'], refused.body]).toEqual([
+      404,
+      'task-unknown',
+      { detail: 'no ended task or session b' },
+    ])
     expect(await deliveryOf('a')).toBe('dead')
   })
 })
