@@ -11,7 +11,7 @@ import { parse } from './shape.ts'
 
 const [TASKS, SAMPLES] = [64, 16]
 const SESSIONS = TASKS * SAMPLES
-/** From a fresh node to its peak, warming up included. A session that left 200 kB behind would show. */
+/** From a fresh node to its peak, warming up included. A session that left 300 kB behind would show. */
 const ROOM_MB = 384
 /** Sessions are processes: a machine with much else to do takes its time. */
 const STEP_MS = 600_000
