@@ -39,9 +39,11 @@ export async function runEvalCommand(file: string, options: EvalOptions): Promis
   if (tooLarge !== undefined) return endWith(EXIT.usage, `--k ${tooLarge} needs --samples ${tooLarge} or more`)
   const read = await readFileOf(file, options.sha256)
   if (!read.ok) return endWith(EXIT.usage, read.problem)
+  const { dataset } = read
+  const ungraded = dataset.tasks.find(({ request }) => request.evaluator == null)
+  if (ungraded !== undefined) return endWith(EXIT.usage, `${file}: task ${ungraded.name} has no evaluator: no session of it could succeed`)
   const target = await openTarget(options)
   if (!target.ok) return endWith(EXIT.usage, target.problem)
-  const { dataset } = read
   const planOptions: PlanOptions = { samples: options.samples, seedBase: options.seedBase, run: options.name }
   const plan = planEval(dataset, planOptions)
   const opened = options.out === undefined ? { ok: true as const, journal: NO_JOURNAL } : await openBeside(options.out, plan.digest)

@@ -174,4 +174,11 @@ describe('polar eval, before it asks a node, refuses', () => {
     expect(stderr).toMatch(words)
     expect(code).toBe(2)
   })
+
+  it('a task that nothing grades', async () => {
+    const file = join(folder, 'ungraded.json')
+    writeFileSync(file, JSON.stringify({ task_id: 'a', instruction: 'x', agent: { harness: 'pi' } }))
+    const { code, stderr } = await runPolar('eval', file)
+    expect([code, stderr]).toEqual([2, `polar: ${file}: task a has no evaluator: no session of it could succeed\n`])
+  })
 })
