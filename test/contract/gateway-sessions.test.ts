@@ -116,6 +116,10 @@ describe('a capture-only session', () => {
       [{ role: 'user', content: 'two' }],
     ])
     expect(await gateway.remove('c-1')).toMatchObject({ session_id: 'c-1', deleted: true })
+    // A delete is answered at once, and what is in flight until it is done is cut off.
+    const { result } = await ended('c-1')
+    expect(result).toMatchObject({ status: 'ERROR', trajectory: { traces: expect.any(Array), metadata: { record_count: 2 } } })
+    expect(result?.trajectory.traces.flatMap(({ loss_mask }) => loss_mask)).not.toContain(1)
     const refused = await fetch(`${url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
