@@ -36,6 +36,7 @@ const COPIED = [
 const WORKERS = 2
 /** For one vitest run; a single test that hangs fails by its own, shorter limit. */
 const RUN_MS = 180_000
+const TEST_MS = 45_000
 
 type Verdict =
   /** `first`: the name of a test that failed, so that a reader can see whether it is the right one. */
@@ -129,6 +130,9 @@ async function runSuites(copy: string, files: readonly string[], options: readon
       'run',
       '--maxWorkers=1',
       '--cache=false',
+      // A fault that makes a test hang is seen at its limit: a hook that hangs as well must still end within the run's own.
+      `--testTimeout=${TEST_MS}`,
+      `--hookTimeout=${TEST_MS}`,
       '--reporter=json',
       `--outputFile=${report}`,
       ...options,
@@ -173,10 +177,13 @@ function readVerdict(report: string, exitCode: number | null, complaints: string
   } catch {
     return { type: 'broken', detail: complaints || 'no report was written' }
   }
+  const hasRedTest = parsed.testResults.some(({ assertionResults }) => assertionResults.some((test) => test.status === 'failed'))
   for (const { name, status, message, assertionResults } of parsed.testResults) {
-    // A file fails without a failed test when it cannot be loaded, or in a hook.
+    // A file fails without a failed test when it cannot be loaded, or in a hook; without a word when a red test elsewhere ended the run.
     const isUnloaded = status === 'failed' && assertionResults.every((test) => test.status !== 'failed')
-    if (isUnloaded) return { type: 'broken', detail: `${name} failed outside of its tests: ${message ?? ''}`.slice(0, 1_000) }
+    const isCutShort = hasRedTest && (message ?? '') === ''
+    if (isUnloaded && !isCutShort)
+      return { type: 'broken', detail: `${name} failed outside of its tests: ${message ?? ''}`.slice(0, 1_000) }
   }
   const failed = parsed.testResults.flatMap((file) => file.assertionResults.filter((test) => test.status === 'failed'))
   const [first] = failed
