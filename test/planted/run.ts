@@ -37,6 +37,7 @@ const WORKERS = 2
 /** For one vitest run; a single test that hangs fails by its own, shorter limit. */
 const RUN_MS = 180_000
 const TEST_MS = 45_000
+const HOOK_MS = 60_000
 
 type Verdict =
   /** `first`: the name of a test that failed, so that a reader can see whether it is the right one. */
@@ -132,7 +133,7 @@ async function runSuites(copy: string, files: readonly string[], options: readon
       '--cache=false',
       // A fault that makes a test hang is seen at its limit: a hook that hangs as well must still end within the run's own.
       `--testTimeout=${TEST_MS}`,
-      `--hookTimeout=${TEST_MS}`,
+      `--hookTimeout=${HOOK_MS}`,
       '--reporter=json',
       `--outputFile=${report}`,
       ...options,
