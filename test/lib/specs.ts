@@ -1,4 +1,5 @@
 // Small valid specs for tests of actors.
+import type { GatewayOptions } from '../../src/actors/gateway/actor.ts'
 import type { GatewayLimits, SessionSpec } from '../../src/actors/gateway/protocol.ts'
 import type { SessionPolicy } from '../../src/actors/session/phases.ts'
 import { knownSessionId, taskId } from '../../src/contract/ids.ts'
@@ -53,3 +54,13 @@ export const gatewayLimits = (changes: Partial<GatewayLimits> = {}): GatewayLimi
   maxCaptures: 4,
   ...changes,
 })
+
+/** What a gateway asks of its model boundary, where nobody calls a model. */
+export const boundaryWithoutServers: GatewayOptions['boundary'] = {
+  replicas: async () => [],
+  addReplica: () => ({ ok: true }),
+  removeReplica: () => ({ ok: true }),
+  pause: async () => 'paused',
+  resume: () => {},
+  inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
+}

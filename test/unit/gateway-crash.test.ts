@@ -15,7 +15,7 @@ import { openCourier } from '../../src/kernel/courier.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld, type World } from '../../src/kernel/world.ts'
-import { gatewayLimits, sessionSpec, taskRequest } from '../lib/specs.ts'
+import { boundaryWithoutServers, gatewayLimits, sessionSpec, taskRequest } from '../lib/specs.ts'
 
 const kernels: Kernel[] = []
 
@@ -134,14 +134,7 @@ async function crashingNode(): Promise<CrashingNode> {
       }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
       readCalls: async () => ({ type: 'none' }),
-      boundary: {
-        replicas: async () => [],
-        addReplica: () => ({ ok: true }),
-        removeReplica: () => ({ ok: true }),
-        pause: async () => 'paused',
-        resume: () => {},
-        inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
-      },
+      boundary: boundaryWithoutServers,
     }),
   )
   kernel.onExit(({ reason, address, error }) => {

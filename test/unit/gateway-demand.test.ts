@@ -8,7 +8,7 @@ import { openCourier } from '../../src/kernel/courier.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld } from '../../src/kernel/world.ts'
-import { gatewayLimits } from '../lib/specs.ts'
+import { boundaryWithoutServers, gatewayLimits } from '../lib/specs.ts'
 
 const kernels: Kernel[] = []
 
@@ -40,14 +40,7 @@ it('announces all its room once the rollout server knows it, and none before: de
       sessionSpec: () => ({ name: 'session', capacity: 8, create: () => ({ receive() {} }) }),
       arena: () => ({ allocatedBlocks: 0, freeBlocks: 0, leasedBlocks: 0, pressure: false }),
       readCalls: async () => ({ type: 'none' }),
-      boundary: {
-        replicas: async () => [],
-        addReplica: () => ({ ok: true }),
-        removeReplica: () => ({ ok: true }),
-        pause: async () => 'paused',
-        resume: () => {},
-        inference: async () => ({ paused: false, inFlight: 0, waiting: 0, replicas: [] }),
-      },
+      boundary: boundaryWithoutServers,
     }),
   )
   await world.advance(60_000)

@@ -143,4 +143,11 @@ export const SESSION_FAULTS: readonly PlantedFault[] = [
     replace: 'status === 0',
     suites: ['test/model/session-state.test.ts'],
   },
+  {
+    name: 'a full ledger is asked as often as ever',
+    file: 'src/actors/session/actor.ts',
+    find: 'recordRetries += 1',
+    replace: '',
+    suites: ['test/unit/session-record.test.ts'],
+  },
 ]
