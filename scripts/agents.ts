@@ -23,7 +23,7 @@ export async function ensureAgent(name: string): Promise<string> {
   const wanted = agentPackage(PACKAGES, CACHE, name)
   if (wanted === null) throw new Error(`no agent package '${name}' in ${PACKAGES}`)
   const installed = installedAgent(PACKAGES, CACHE, name)
-  if (installed !== null) return installed
+  if (installed !== null) return installed.folder
 
   await mkdir(CACHE, { recursive: true })
   await removeAbandoned()

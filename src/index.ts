@@ -15,7 +15,8 @@ export type { AgentSpec, EvaluatorSpec, RuntimeSpec, StrategySpec, TaskRequest, 
 /** An evaluator: the module named under `polar_node.evaluators` exports `evaluate`, and `check` if it has something to check. */
 export type { Evaluation, EvaluationContext, Evaluator, EvaluatorSandbox } from './evaluators/evaluator.ts'
 /** An agent CLI: the module named under `polar_node.harnesses` exports it as `harness`. */
-export type { Harness, HarnessContext, HarnessPlan, HarnessVerdict } from './harness/harness.ts'
+export type { AgentPackage } from './harness/agent-folder.ts'
+export type { Harness, HarnessContext, HarnessPlan, HarnessVerdict, SetupStep } from './harness/harness.ts'
 /** What a drain reports: each step by number and name, with its time and its error. */
 export type { DrainReport } from './kernel/drain.ts'
 export type { RunningNode, Started } from './main.ts'

@@ -84,8 +84,8 @@ async function readPlan(options: DriftOptions): Promise<Step<Plan>> {
       .filter((name) => name !== '') ?? null
   const known = await loadHarnesses(config.modules.harnesses).catch((error: unknown) => String(error))
   if (typeof known === 'string') return usage(known)
-  const folder = (name: string) => installedAgent(AGENT_FOLDERS.packages, AGENT_FOLDERS.cache, name)
-  const chosen = chooseHarnesses(asked, tasks.tasks, known, folder)
+  const ownCopy = (name: string) => installedAgent(AGENT_FOLDERS.packages, AGENT_FOLDERS.cache, name)
+  const chosen = chooseHarnesses(asked, tasks.tasks, known, ownCopy)
   if (!chosen.ok) return usage(chosen.problem)
   return { ok: true, value: { config, looks: chosen.looks } }
 }

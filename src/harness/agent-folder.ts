@@ -20,8 +20,8 @@ export function agentPackage(packages: string, cache: string, name: string): Age
   return { version, folder: join(cache, `${name}-${version}-${hash}`) }
 }
 
-/** The folder of an agent that is installed, or null. */
-export function installedAgent(packages: string, cache: string, name: string): string | null {
+/** The package of an agent that is installed, or null. */
+export function installedAgent(packages: string, cache: string, name: string): AgentPackage | null {
   const known = agentPackage(packages, cache, name)
-  return known !== null && existsSync(known.folder) ? known.folder : null
+  return known !== null && existsSync(known.folder) ? known : null
 }

@@ -1,21 +1,29 @@
 // Anthropic's Claude Code in print mode, pointed at the session's Messages route.
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
-import { agentEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
+import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
 import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
+import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, notInstalled, readSettings } from './settings.ts'
+import { checkPreset, DEFAULT_MODEL, emptyInstruction, readSettings, skillsUpload } from './settings.ts'
 
-/** The program itself; the npm package's launcher is put in place by an install script, which is never run here. */
-const PROGRAM = 'node_modules/@anthropic-ai/claude-code-linux-x64/claude'
 const NAME = 'claude_code'
-const FOLDER = 'claude-code'
+
+const PROGRAM: AgentProgram = {
+  harness: NAME,
+  folder: 'claude-code',
+  // The program itself; the npm package's launcher is put in place by an install script, which is never run here.
+  entry: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
+  isScript: false,
+  command: 'claude',
+}
 
 /** `Bash`, or a rule such as `Bash(git *)`: a comma would begin the next one. */
 const rule = z.string().regex(/^[A-Za-z0-9_][^,\0\n]{0,255}$/, 'must be a tool name or a rule such as Bash(git *)')
 
 const settingsSchema = z.strictObject({
+  ...PROGRAM_SETTINGS,
   /** No hooks, plugins, CLAUDE.md or memory, and only the tools Bash, Edit and Read. */
   bare: z.boolean().default(false),
   /** The only built-in tools offered; an empty list offers none. */
@@ -48,12 +56,10 @@ export const claudeCodeHarness: Harness = {
     const settings = readSettings(settingsSchema, agent)
     if (!settings.ok) return settings.error
     const servers = readMcpServers(agent)
-    return checkPreset(NAME, agent, '~/.claude/skills') ?? (servers.ok ? null : servers.error)
+    return checkPreset(NAME, agent) ?? (servers.ok ? null : servers.error)
   },
 
   plan(context) {
-    const folder = context.agentFolder(FOLDER)
-    if (folder === null) return { ok: false, error: notInstalled(NAME, FOLDER) }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction(NAME) }
     const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
@@ -61,14 +67,17 @@ export const claudeCodeHarness: Harness = {
     if (!mcp.ok) return mcp
     const config = `${context.home}/.claude`
     const env = agentEnvironment(context, environmentOf(context, read.settings, config))
+    const program = programOf(PROGRAM, context, read.settings, env)
+    if (!program.ok) return program
+    const prompt = promptOf(context, read.settings)
     const { files, words } = optionsOf(read.settings, mcp.servers, config)
     return {
       ok: true,
       plan: {
-        files: [{ path: instructionFile(context), content: context.instruction }, ...files],
-        setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }],
-        // The instruction is stdin: no length limit, and no text that Claude Code could take for an option.
-        run: { command: `exec ${quoted(`${folder}/${PROGRAM}`)} ${words.join(' ')} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' },
+        files: [...prompt.files, ...files],
+        uploads: skillsUpload(context, `${config}/skills`),
+        setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup],
+        run: { command: `exec ${program.words} ${words.join(' ')} <${prompt.stdin}`, env, label: 'agent' },
       },
     }
   },

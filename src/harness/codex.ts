@@ -1,23 +1,29 @@
 // OpenAI's Codex CLI, run once with `codex exec` against the session's Responses route.
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
-import type { Command } from '../runtime/runtime.ts'
-import { agentEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
-import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
+import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
+import type { Harness, HarnessContext, HarnessVerdict, SetupStep } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
+import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, notInstalled, readSettings } from './settings.ts'
+import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, readSettings, skillsUpload } from './settings.ts'
 import { findNonToml, type TomlTable, type TomlValue, writeToml } from './toml.ts'
 
-/** The program itself; the npm package's launcher only finds it. */
-const PROGRAM = 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex'
-const FOLDER = 'codex'
+const PROGRAM: AgentProgram = {
+  harness: 'codex',
+  folder: 'codex',
+  // The program itself; the npm package's launcher only finds it.
+  entry: 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
+  isScript: false,
+  command: 'codex',
+}
 /** It refuses a longer prompt, after it was started. */
 const MAX_PROMPT_CHARACTERS = 1_048_576
 
 const jsonObject = z.record(z.string(), z.unknown())
 
 const settingsSchema = z.strictObject({
+  ...PROGRAM_SETTINGS,
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   reasoning_summary: z.enum(['auto', 'concise', 'detailed', 'none']).optional(),
   /** A developer message after Codex's own. */
@@ -56,40 +62,47 @@ export const codexHarness: Harness = {
   check(agent: AgentSpec): string | null {
     const settings = readSettings(settingsSchema, agent)
     if (!settings.ok) return settings.error
-    return checkPreset('codex', agent, '~/.agents/skills') ?? checkConfig(settings.settings.config) ?? checkServers(agent)
+    return checkPreset('codex', agent) ?? checkConfig(settings.settings.config) ?? checkServers(agent)
   },
 
   plan(context) {
-    const folder = context.agentFolder(FOLDER)
-    if (folder === null) return { ok: false, error: notInstalled('codex', FOLDER) }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction('codex') }
-    if (Array.from(context.instruction).length > MAX_PROMPT_CHARACTERS) {
-      return { ok: false, error: `harness 'codex' takes an instruction of at most ${MAX_PROMPT_CHARACTERS} characters` }
-    }
     const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
+    if (read.settings.instruction === 'stdin' && Array.from(context.instruction).length > MAX_PROMPT_CHARACTERS) {
+      const remedy = "agent.settings.instruction 'file' takes any"
+      return {
+        ok: false,
+        error: `harness 'codex' takes an instruction of at most ${MAX_PROMPT_CHARACTERS} characters on its stdin; ${remedy}`,
+      }
+    }
     const servers = readMcpServers(context.agent)
     if (!servers.ok) return servers
     const { settings } = read
     const home = `${context.home}/.codex`
-    const program = quoted(`${folder}/${PROGRAM}`)
     const env = agentEnvironment(context, { [KEY_VARIABLE]: context.modelKey, CODEX_HOME: home })
+    const program = programOf(PROGRAM, context, settings, env)
+    if (!program.ok) return program
+    const prompt = promptOf(context, settings)
     const catalog = `${home}/${CATALOG}`
     const files = [
-      { path: instructionFile(context), content: context.instruction },
+      ...prompt.files,
       { path: `${home}/config.toml`, content: writeToml(configOf(context, settings, servers.servers, catalog)) },
     ]
-    const setup: Command[] = [{ command: FOLDERS_COMMAND, env, label: 'folders' }]
+    const setup: SetupStep[] = [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup]
     if (typeof settings.model_catalog === 'object') files.push({ path: catalog, content: JSON.stringify(settings.model_catalog) })
     if (typeof settings.model_catalog === 'string') {
       const names = { POLAR_CATALOG_ENTRY: settings.model_catalog, POLAR_CATALOG_MODEL: modelNameOf(context) }
       // `--bundled`: the catalogue inside the program, never one that is asked for over the network.
-      const command = `${program} debug models --bundled | ${quoted(process.execPath)} -e ${quoted(COPY_ENTRY)} >${quoted(catalog)}`
+      const command = `${program.words} debug models --bundled | ${quoted(process.execPath)} -e ${quoted(COPY_ENTRY)} >${quoted(catalog)}`
       setup.push({ command, env: { ...env, ...names }, label: 'model-catalog' })
     }
-    if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program), env, label: 'configuration' })
-    const run: Command = { command: `exec ${program} ${RUN} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' }
-    return { ok: true, plan: { files, setup, run } }
+    if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program.words), env, label: 'configuration' })
+    const uploads = skillsUpload(context, `${home}/skills`)
+    return {
+      ok: true,
+      plan: { files, uploads, setup, run: { command: `exec ${program.words} ${RUN} <${prompt.stdin}`, env, label: 'agent' } },
+    }
   },
 
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),

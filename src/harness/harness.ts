@@ -1,6 +1,7 @@
 // How one agent CLI is installed, configured and run against a model base URL. A harness knows no actor and no runtime backend.
 import type { AgentSpec } from '../contract/task.ts'
 import type { Command } from '../runtime/runtime.ts'
+import type { AgentPackage } from './agent-folder.ts'
 
 export type HarnessContext = {
   readonly agent: AgentSpec
@@ -12,17 +13,24 @@ export type HarnessContext = {
   /** Paths as seen from inside. */
   readonly home: string
   readonly workdir: string
-  /** Where the installed CLIs are found: host folder per harness name, or null when not installed. */
-  readonly agentFolder: (name: string) => string | null
+  /** This node's own copy of a CLI, by the name of its package, or null when it is not installed. */
+  readonly installedAgent: (name: string) => AgentPackage | null
   readonly sessionId: string
   readonly taskId: string
 }
 
-/** Files written before the run (mode 0600), then the commands in order; the first non-zero exit ends the run. */
+/** The first step with a non-zero exit ends the session; when the step `isFinal`, another attempt would meet the same and is not made. */
+export type SetupStep = Command & { readonly isFinal?: boolean }
+
+/** Uploads and files (mode 0600) are put into the sandbox, then the steps are done in order, then the agent runs. All paths are absolute. */
 export type HarnessPlan = {
   readonly files: readonly { readonly path: string; readonly content: string }[]
-  readonly setup: readonly Command[]
+  /** Folders of the host, each under one of the operator's upload roots, copied into the sandbox. */
+  readonly uploads?: readonly { readonly source: string; readonly target: string }[]
+  readonly setup: readonly SetupStep[]
   readonly run: Command
+  /** Files and folders under the agent's home that are kept with the session's logs when the agent has ended. */
+  readonly logs?: readonly string[]
 }
 
 export type HarnessVerdict = { readonly failed: false } | { readonly failed: true; readonly reason: string }

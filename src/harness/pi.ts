@@ -1,15 +1,22 @@
 // The Pi coding agent in print mode, on whichever of four protocols the task asks for.
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
-import { agentEnvironment, FOLDERS_COMMAND, INSTRUCTION_FILE, instructionFile } from './environment.ts'
+import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
 import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
+import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, notInstalled, readSettings } from './settings.ts'
+import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, readSettings, skillsUpload } from './settings.ts'
 
-/** Where its npm package keeps the program; `scripts/agents.ts pi` installs it. */
-const ENTRY = 'node_modules/@mariozechner/pi-coding-agent/dist/cli.js'
+const PROGRAM: AgentProgram = {
+  harness: 'pi',
+  folder: 'pi',
+  entry: 'node_modules/@mariozechner/pi-coding-agent/dist/cli.js',
+  isScript: true,
+  command: 'pi',
+}
 
 const settingsSchema = z.strictObject({
+  ...PROGRAM_SETTINGS,
   /** The protocol Pi speaks, under its own names. */
   api: z.enum(['openai-completions', 'openai-responses', 'anthropic-messages', 'google-generative-ai']).default('openai-completions'),
   thinking: z.enum(['off', 'minimal', 'low', 'medium', 'high', 'xhigh']).optional(),
@@ -33,12 +40,10 @@ export const piHarness: Harness = {
   check(agent: AgentSpec): string | null {
     if (agent.mcp_servers.length > 0) return "harness 'pi' has no MCP client: remove agent.mcp_servers"
     const settings = readSettings(settingsSchema, agent)
-    return settings.ok ? checkPreset('pi', agent, '~/.pi/agent/skills') : settings.error
+    return settings.ok ? checkPreset('pi', agent) : settings.error
   },
 
   plan(context) {
-    const folder = context.agentFolder('pi')
-    if (folder === null) return { ok: false, error: notInstalled('pi', 'pi') }
     if (context.instruction.trim() === '') return { ok: false, error: emptyInstruction('pi') }
     const read = readSettings(settingsSchema, context.agent)
     if (!read.ok) return read
@@ -50,18 +55,21 @@ export const piHarness: Harness = {
       PI_OFFLINE: '1',
       PI_TELEMETRY: '0',
     })
-    // The instruction is stdin, not an argument: no length limit, and no text that Pi could take for an option or a file name.
-    const words = [quoted(process.execPath), quoted(`${folder}/${ENTRY}`), ...argumentsOf(context, settings, config)]
+    const program = programOf(PROGRAM, context, settings, env)
+    if (!program.ok) return program
+    const prompt = promptOf(context, settings)
+    const words = [program.words, ...argumentsOf(context, settings, config)]
     return {
       ok: true,
       plan: {
         files: [
-          { path: instructionFile(context), content: context.instruction },
+          ...prompt.files,
           { path: `${config}/models.json`, content: JSON.stringify(modelsOf(context, settings), null, 2) },
           ...promptFiles(settings, config),
         ],
-        setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }],
-        run: { command: `exec ${words.join(' ')} <"$${INSTRUCTION_FILE}"`, env, label: 'agent' },
+        uploads: skillsUpload(context, `${config}/skills`),
+        setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup],
+        run: { command: `exec ${words.join(' ')} <${prompt.stdin}`, env, label: 'agent' },
       },
     }
   },

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { problemsOf } from '../contract/problems.ts'
 import type { AgentSpec } from '../contract/task.ts'
 import { checkEnvironment } from './environment.ts'
+import type { HarnessContext, HarnessPlan } from './harness.ts'
+import { checkProgram } from './program.ts'
 
 /** The session puts these into every call, whatever the CLI asks for; the harness only lets them pass. */
 const SAMPLING_SETTINGS = {
@@ -37,13 +39,10 @@ export function checkSampling({ settings: { sampling, sampling_seed } }: AgentSp
   return parsed.success ? null : problemsOf(SETTINGS, given, parsed.error)
 }
 
-/** What no preset can pass on to its CLI, or null. `skillsHome` is where that CLI looks for skills. */
-export function checkPreset(harness: string, agent: AgentSpec, skillsHome: string): string | null {
+/** What no preset can pass on to its CLI, or null. */
+export function checkPreset(harness: string, agent: AgentSpec): string | null {
   if (agent.custom_shell !== undefined) return `harness '${harness}' takes no agent.custom_shell`
-  if (agent.skills_path != null) {
-    return `harness '${harness}' takes no agent.skills_path: upload skills and copy them to ${skillsHome} in runtime.prepare`
-  }
-  return checkEnvironment('agent.env', agent.env)
+  return checkProgram(harness, agent.settings) ?? checkEnvironment('agent.env', agent.env)
 }
 
 /** The name an agent asks for when its task gives none: the node serves its policy under any name. */
@@ -52,10 +51,11 @@ export const DEFAULT_MODEL = 'polar-policy'
 /** The variable that holds the attempt's key for CLIs whose configuration names one. */
 export const KEY_VARIABLE = 'POLAR_MODEL_KEY'
 
-export function notInstalled(harness: string, folder: string): string {
-  return `the agent CLI of harness '${harness}' is not installed on this node: run \`node_modules/.bin/node scripts/agents.ts ${folder}\` in polar-node’s folder`
-}
-
 export function emptyInstruction(harness: string): string {
   return `harness '${harness}' needs an instruction that is not empty`
+}
+
+/** The task's skills, copied to where the CLI looks for them: `target` holds a folder per skill, each with its SKILL.md. */
+export function skillsUpload({ agent }: HarnessContext, target: string): NonNullable<HarnessPlan['uploads']> {
+  return agent.skills_path == null ? [] : [{ source: agent.skills_path, target }]
 }

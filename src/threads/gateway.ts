@@ -118,6 +118,7 @@ export async function openGatewayThread(
       outside.log(isServing ? 'engine-available' : 'no-engine-available', { gateway: setup.gateway })
       tellGateway({ type: 'engine-available', isAvailable: isServing })
     },
+    onHeld: (isHeld) => tellGateway({ type: 'calls-held', isHeld }),
     ...(outside.transport === undefined ? {} : { transport: outside.transport }),
     recordCall: async (call) => {
       const answer = await kernel.ask<LedgerCommand, Recorded>(
@@ -182,7 +183,7 @@ export async function openGatewayThread(
             boundary,
             modelPort,
             harness,
-            agentFolder: (name) => installedAgent(setup.agents.packages, setup.agents.cache, name),
+            installedAgent: (name) => installedAgent(setup.agents.packages, setup.agents.cache, name),
             graderWaitMs,
           },
         )
@@ -192,6 +193,7 @@ export async function openGatewayThread(
 
   // A replica may have been found well before there was a gateway to hear of it.
   tellGateway({ type: 'engine-available', isAvailable: isEngineAvailable })
+  if (setup.isPaused === true) tellGateway({ type: 'calls-held', isHeld: true })
   kernel.onExit((exit) => {
     if (exit.reason !== 'crashed') return
     outside.log('actor-crashed', { actor: exit.name, error: exit.error?.stack ?? String(exit.error) })

@@ -12,7 +12,7 @@ export function contextOf(spec: Record<string, unknown>, more: Partial<HarnessCo
     modelKey: 'secret-key-4711',
     home: '/box/home',
     workdir: '/box/workspace',
-    agentFolder: (name) => `/agents/${name}`,
+    installedAgent: (name) => ({ version: '1.2.3', folder: `/agents/${name}` }),
     sessionId: 'sk-polar-1',
     taskId: 'task-1',
     ...more,

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { taskRequestSchema } from '../../src/contract/task.ts'
 import { type DriftTask, OWN_TASKS, readTasks, requestFor } from '../../src/doctor/drift-tasks.ts'
 import { chooseHarnesses } from '../../src/doctor/harness-choice.ts'
+import type { HarnessContext } from '../../src/harness/harness.ts'
 import { loadHarnesses } from '../../src/harness/registry.ts'
 
 const TASK = { task_id: 'mine', instruction: 'do it', runtime: { backend: 'local' } }
@@ -65,7 +66,7 @@ describe('what is submitted', () => {
 
 describe('the harnesses that are looked at', async () => {
   const known = await loadHarnesses({})
-  const everywhere = (name: string) => `/agents/${name}`
+  const everywhere = (name: string) => ({ version: '1.2.3', folder: `/agents/${name}` })
   const nowhere = () => null
   const ofPi = { name: 'mine', harness: 'pi', request: { ...TASK, agent: { harness: 'pi' } } }
   const ofCodex = { name: 'other', harness: 'codex', request: { ...TASK, agent: { harness: 'codex' } } }
@@ -73,7 +74,7 @@ describe('the harnesses that are looked at', async () => {
   const ofShell = { name: 'own', harness: 'shell', request: { ...TASK, agent: { harness: 'shell', custom_shell: { command: 'true' } } } }
 
   it.each<
-    [string, readonly string[] | null, readonly DriftTask[], (name: string) => string | null, Readonly<Record<string, readonly string[]>>]
+    [string, readonly string[] | null, readonly DriftTask[], HarnessContext['installedAgent'], Readonly<Record<string, readonly string[]>>]
   >([
     [
       'those asked for, each with every task',
@@ -91,7 +92,7 @@ describe('the harnesses that are looked at', async () => {
     ],
     ['a program of the task’s own', null, [ofShell], nowhere, { shell: ['own'] }],
     ['every CLI that is installed', null, [ofAny], everywhere, { pi: ['any'], codex: ['any'], claude_code: ['any'] }],
-    ['the one that is installed', null, [ofAny], (name: string) => (name === 'codex' ? '/agents/codex' : null), { codex: ['any'] }],
+    ['the one that is installed', null, [ofAny], (name: string) => (name === 'codex' ? everywhere(name) : null), { codex: ['any'] }],
   ])('%s', (_, asked, tasks, folder, expected) => {
     const choice = chooseHarnesses(asked, tasks, known, folder)
     expect(choice.ok ? Object.fromEntries(choice.looks.map((look) => [look.harness, look.tasks.map(({ name }) => name)])) : choice).toEqual(
@@ -99,7 +100,7 @@ describe('the harnesses that are looked at', async () => {
     )
   })
 
-  it.each<[string, readonly string[] | null, readonly DriftTask[], (name: string) => string | null, string]>([
+  it.each<[string, readonly string[] | null, readonly DriftTask[], HarnessContext['installedAgent'], string]>([
     ['an unknown one', ['fly'], OWN_TASKS, everywhere, "agent.harness 'fly' is not known on this node; known: 'shell', 'pi'"],
     ['one that is not installed', ['pi'], OWN_TASKS, nowhere, 'scripts/agents.ts pi'],
     ['none installed', null, OWN_TASKS, nowhere, 'scripts/agents.ts claude-code'],

@@ -20,13 +20,13 @@ it('is installed only at the very version and lock file that are pinned', () => 
   expect(installedAgent(packages, cache, 'tool')).toBeNull()
   const first = agentPackage(packages, cache, 'tool')
   mkdirSync(first?.folder ?? '', { recursive: true })
-  expect(installedAgent(packages, cache, 'tool')).toBe(first?.folder)
+  expect(installedAgent(packages, cache, 'tool')).toEqual(first)
   pin('1.0.0', 'lock two')
   expect(installedAgent(packages, cache, 'tool')).toBeNull()
   pin('1.0.1', 'lock one')
   expect(installedAgent(packages, cache, 'tool')).toBeNull()
   pin('1.0.0', 'lock one')
-  expect(installedAgent(packages, cache, 'tool')).toBe(first?.folder)
+  expect(installedAgent(packages, cache, 'tool')).toEqual(first)
 })
 
 it.each(['../tool', 'nothing', '', 'Tool'])('takes %j for no agent', (name) => {

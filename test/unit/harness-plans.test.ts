@@ -61,12 +61,12 @@ describe('every preset', () => {
     const spec = { harness: harness.name }
     expect(harness.check(agentOf(spec))).toBeNull()
     const asked: string[] = []
-    const agentFolder = (name: string): null => {
+    const installedAgent = (name: string): null => {
       asked.push(name)
       return null
     }
-    const without = contextOf(spec, { agentFolder })
-    expect(harness.plan(without)).toMatchObject({ ok: false, error: expect.stringContaining(`/node scripts/agents.ts ${folder}\``) })
+    const { setup } = planOf(harness, contextOf(spec, { installedAgent }))
+    expect(setup.find(({ label }) => label === 'program')?.command).toContain(`/node scripts/agents.ts ${folder}\``)
     expect(asked).toEqual([folder])
     expect(harness.plan(contextOf(spec, { instruction: ' \n' }))).toMatchObject({
       ok: false,
@@ -77,7 +77,6 @@ describe('every preset', () => {
   it.each<[string, Record<string, unknown>, string]>([
     ['an unknown setting', { settings: { thinkin: 'high' } }, 'thinkin'],
     ['a shell command', { custom_shell: { command: 'x' } }, 'agent.custom_shell'],
-    ['skills', { skills_path: '/skills' }, 'agent.skills_path'],
     ['an environment that no process can have', { env: { A: 'x'.repeat(200_000) } }, 'agent.env.A'],
     ['sampling that is none', { settings: { sampling: { temperature: 'hot' } } }, 'temperature'],
     ['a sampling key nobody knows', { settings: { sampling: { temprature: 1 } } }, 'temprature'],
@@ -90,7 +89,7 @@ describe('every preset', () => {
   it('names a setting by its path, and the settings that there are', () => {
     const check = (settings: Record<string, unknown>) => piHarness.check(agentOf({ harness: 'pi', settings }))
     expect(check({ apis: 1, maxTokens: 2 })).toMatch(
-      /^agent\.settings\.apis, agent\.settings\.maxTokens: unknown key; there are api, .*max_tokens, .*sampling, sampling_seed$/,
+      /^agent\.settings\.apis, agent\.settings\.maxTokens: unknown key; there are install, version, instruction, api, .*max_tokens, .*sampling, sampling_seed$/,
     )
     expect(check({ api: 'google' })).toMatch(/^agent\.settings\.api: Invalid option: .*"google-generative-ai"$/)
     expect(check({ sampling: { temprature: 1 } })).toBe('agent.settings.sampling.temprature: unknown key')

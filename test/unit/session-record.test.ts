@@ -50,7 +50,7 @@ it('is offered again after pauses that double up to four seconds, until it is ta
       boundary: openProxy().boundary,
       modelPort: 1,
       harness: null,
-      agentFolder: () => null,
+      installedAgent: () => null,
       graderWaitMs: 0,
     }),
   )

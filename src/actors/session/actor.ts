@@ -1,7 +1,7 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
 import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
-import type { Harness, HarnessPlan } from '../../harness/harness.ts'
+import type { Harness, HarnessContext, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Timer } from '../../kernel/clock.ts'
@@ -45,7 +45,7 @@ export type SessionOptions = {
   readonly modelPort: number
   /** Null for a capture: its agent is not run here. */
   readonly harness: Harness | null
-  readonly agentFolder: (name: string) => string | null
+  readonly installedAgent: HarnessContext['installedAgent']
   /** How long an evaluation may wait for a grader sandbox on top of its own budget. */
   readonly graderWaitMs: number
 }
@@ -279,7 +279,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
           kernel: options.kernel,
           sandboxes: peers.sandboxes,
           harness,
-          agentFolder: options.agentFolder,
+          installedAgent: options.installedAgent,
           modelPort: options.modelPort,
           openDoor,
           deadlineMs: context.clock.nowMs() + budgets.initMs,

@@ -7,6 +7,7 @@ import type { Ask } from '../../kernel/ask.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
 import type { CancelReason, SessionAccess, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
+import type { AgentClock } from './agent-clock.ts'
 import type { Deadline } from './protocol.ts'
 
 /** Milliseconds; `agent` starts with RUNNING, so that waiting in READY never eats it. */
@@ -41,6 +42,7 @@ export type Common = {
   readonly spec: SessionSpec
   readonly policy: SessionPolicy
   readonly marks: Marks
+  readonly clock: AgentClock
   readonly durations: Readonly<Record<string, number>>
   readonly calls: number
   /** Of the last call that has ended. */
@@ -136,8 +138,8 @@ export function marked(state: { readonly marks: Marks }, name: string, nowMs: nu
 
 /** What every phase keeps, without what only this one has. */
 export function commonOf(state: Common): Common {
-  const { spec, policy, marks, durations, calls, model, contextExhausted, cancelled } = state
-  return { spec, policy, marks, durations, calls, model, contextExhausted, cancelled }
+  const { spec, policy, marks, clock, durations, calls, model, contextExhausted, cancelled } = state
+  return { spec, policy, marks, clock, durations, calls, model, contextExhausted, cancelled }
 }
 
 export function endedOf(state: Ended): Ended {

@@ -1,6 +1,6 @@
 // INIT after the sandbox is up: the task's prepare actions, the door to the model, the harness's files and its set-up commands.
 import type { RuntimeSpec } from '../../contract/task.ts'
-import type { Harness, HarnessPlan } from '../../harness/harness.ts'
+import type { Harness, HarnessContext, HarnessPlan } from '../../harness/harness.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -15,7 +15,7 @@ export type PreparationDeps = {
   readonly kernel: Kernel
   readonly sandboxes: Address<SandboxCommand>
   readonly harness: Harness
-  readonly agentFolder: (name: string) => string | null
+  readonly installedAgent: HarnessContext['installedAgent']
   readonly modelPort: number
   /** Refused when the session ended meanwhile: then nothing more is done. */
   readonly openDoor: () => { readonly ok: true; readonly door: SessionDoor } | { readonly ok: false; readonly error: string }
@@ -67,7 +67,7 @@ export async function prepareSession(
     modelKey: door.key,
     home: sandbox.home,
     workdir: sandbox.workdir,
-    agentFolder: deps.agentFolder,
+    installedAgent: deps.installedAgent,
     sessionId: spec.session,
     taskId: spec.task,
   })
@@ -89,7 +89,9 @@ export async function prepareSession(
   for (const command of planned.plan.setup) {
     const result = await askHost<ExecResult>((ask) => ({ type: 'execute', sandbox: sandbox.sandbox, command, timeoutMs: leftMs(), ask }))
     const problem = problemOf(result)
-    if (problem !== null) return failed('harness', `set-up step '${command.label}' of ${deps.harness.name} failed: ${problem}`)
+    if (problem !== null) {
+      return failed('harness', `set-up step '${command.label}' of ${deps.harness.name} failed: ${problem}`, command.isFinal === true)
+    }
   }
   return {
     preparation: { ok: true, prepareMs, setupMs: kernel.clock.nowMs() - setupBegan },

@@ -18,6 +18,8 @@ export type SessionCommand =
   | { readonly type: 'begin-init' }
   | { readonly type: 'begin-run' }
   | { readonly type: 'begin-post-run' }
+  /** Whether a pause holds its model calls: meanwhile its agent's time does not run. */
+  | { readonly type: 'calls-held'; readonly isHeld: boolean }
   | { readonly type: 'cancel'; readonly reason: CancelReason }
 
 /** How a step of INIT or of the launch went; `blame` decides the outcome of a failure, `isFinal` says that it would be repeated. */

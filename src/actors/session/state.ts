@@ -3,6 +3,7 @@ import { cancelledError } from '../../contract/outcome.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { CancelReason, SessionSpec } from '../gateway/protocol.ts'
 import type { AgentEnded, StartedSandbox } from '../sandbox/protocol.ts'
+import { isAhead, kept, openClock, runOn, standStill } from './agent-clock.ts'
 import { beginCapture, captureFinished, captureTimedOut, countCall, leaveCapture } from './capture.ts'
 import {
   announcement,
@@ -26,6 +27,7 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
     spec,
     policy,
     marks: { opened: nowMs },
+    clock: openClock(nowMs),
     durations: {},
     calls: 0,
     model: null,
@@ -36,6 +38,13 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
 
 export function step(state: SessionState, message: SessionMessage, nowMs: number, judge: Judge): SessionStep {
   if (state.phase === 'closed') return [state, []]
+  if (message.type === 'calls-held') return message.isHeld ? standStill(state, nowMs) : runOn(state, nowMs)
+  return kept(proceed(state, message, nowMs, judge), nowMs)
+}
+
+type Event = Exclude<SessionMessage, { type: 'calls-held' }>
+
+function proceed(state: Exclude<SessionState, { phase: 'closed' }>, message: Event, nowMs: number, judge: Judge): SessionStep {
   switch (message.type) {
     case 'begin-capture':
       return beginCapture(state, nowMs)
@@ -128,6 +137,7 @@ export function step(state: SessionState, message: SessionMessage, nowMs: number
       return [next, isLive(next) ? [announcement(next, 'RUNNING')] : []]
     }
     case 'deadline-passed':
+      if (isAhead(state.clock, message.of, nowMs)) return [state, []]
       return deadlinePassed(state, message.of, nowMs)
     case 'cancel':
       return cancel(state, message.reason, nowMs)
