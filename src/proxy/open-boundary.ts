@@ -44,6 +44,8 @@ export type BoundaryOptions = {
   readonly onServing?: (isServing: boolean) => void
   /** Whether its calls are held from the start. */
   readonly isPaused?: boolean
+  /** Told when a pause begins and when it ends; not of one that it begins in. */
+  readonly onHeld?: (isHeld: boolean) => void
 }
 
 const KEY_BYTES = 32
@@ -68,6 +70,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     probeDeadlineMs: settings.probeDeadlineMs,
     isPaused: options.isPaused === true,
     onServing: options.onServing ?? (() => {}),
+    ...(options.onHeld === undefined ? {} : { onHeld: options.onHeld }),
   })
   const replicas = openReplicaSet({
     kernel,

@@ -76,6 +76,27 @@ function driver(limits: GatewayLimits) {
 const has = (messages: readonly string[] | undefined, type: string): boolean => messages?.includes(type) === true
 const id = (name: string): SessionId => sessionSpec(name).session
 
+describe('a pause of a gateway', () => {
+  it('is told to every session it has and to every one that it opens meanwhile, before anything else, and its end to all of them', () => {
+    const gateway = driver(gatewayLimits())
+    const early = gateway.open() ?? ''
+    gateway.send({ type: 'calls-held', isHeld: true })
+    gateway.send({ type: 'calls-held', isHeld: true })
+    const late = gateway.open() ?? ''
+    const capture = gateway.capture()
+    const heard = () => [early, late, capture].map((name) => gateway.told.get(name))
+    expect(heard()).toEqual([
+      ['begin-init', 'calls-held'],
+      ['calls-held', 'begin-init'],
+      ['calls-held', 'begin-capture'],
+    ])
+    gateway.send({ type: 'calls-held', isHeld: false })
+    expect(heard().map((told) => told?.at(-1))).toEqual(Array(3).fill('calls-held'))
+    const after = gateway.capture()
+    expect(gateway.told.get(after)).toEqual(['begin-capture'])
+  })
+})
+
 describe('gateway stages', () => {
   it('announces exactly its READY capacity as demand', () => {
     expect(driver(gatewayLimits({ maxReadySessions: 7 })).demand).toBe(7)

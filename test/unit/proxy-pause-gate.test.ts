@@ -128,3 +128,27 @@ describe('a pause', () => {
     expect([gate.pauses(), changes]).toEqual([2, [false, true]])
   })
 })
+
+describe('the clock of a gate', () => {
+  it('stands still in a pause, also in one that it began in and in one that timed out', async () => {
+    const { world, gate } = openGate({ startsPaused: true, inFlight: 1 })
+    const before = gate.unpausedMs()
+    const passedAfter = async (ms: number): Promise<number> => {
+      await world.advance(ms)
+      return gate.unpausedMs() - before
+    }
+    expect(await passedAfter(100)).toBe(0)
+    gate.resume()
+    expect(await passedAfter(10)).toBe(10)
+    void gate.pause(1_000)
+    expect(await passedAfter(999)).toBe(10)
+    // Timed out: what is in flight goes on, and so does the time.
+    expect(await passedAfter(6)).toBe(15)
+    void gate.pause(5_000)
+    gate.leave()
+    expect([await passedAfter(600_000), gate.isPaused()]).toEqual([15, true])
+    gate.resume()
+    gate.resume()
+    expect(await passedAfter(7)).toBe(22)
+  })
+})

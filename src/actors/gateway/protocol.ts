@@ -118,6 +118,8 @@ export type GatewayCommand =
   | { readonly type: 'arena-pressure'; readonly high: boolean }
   /** Whether any inference replica serves. While none does, prepared sessions wait in READY: their agents would only meet errors. */
   | { readonly type: 'engine-available'; readonly isAvailable: boolean }
+  /** Whether a pause holds the model calls of this thread: its agents cannot help that, so their time does not run. */
+  | { readonly type: 'calls-held'; readonly isHeld: boolean }
   /** One more inference server for the sessions of this gateway. */
   | { readonly type: 'add-replica'; readonly replica: ReplicaConfig; readonly ask: Ask<ReplicaChange> }
   /** Answered as soon as no call goes there; those in flight end by themselves. */

@@ -34,6 +34,7 @@ export type GatewayState = {
   readonly ready: Mailbox<SessionId>
   readonly arenaPressure: boolean
   readonly isEngineAvailable: boolean
+  readonly areCallsHeld: boolean
   readonly draining: readonly Ask<void>[]
 }
 
@@ -60,6 +61,7 @@ export function openGateway(limits: GatewayLimits, ready: Mailbox<SessionId>): S
     ready,
     arenaPressure: false,
     isEngineAvailable: false,
+    areCallsHeld: false,
     draining: [],
   }
   return [state, [{ type: 'announce-demand', slots }]]
@@ -115,6 +117,8 @@ export function step(
       return grant({ ...state, arenaPressure: message.high }, [])
     case 'engine-available':
       return grant({ ...state, isEngineAvailable: message.isAvailable }, [])
+    case 'calls-held':
+      return holdCalls(state, message.isHeld)
     case 'drain':
       return settleDrain({ ...state, draining: [...state.draining, message.ask] }, [])
     default:
@@ -175,19 +179,29 @@ function open(state: GatewayState, spec: SessionSpec, nowMs: number): Step {
   if (spec.kind === 'capture') return openCapture(state, { ...entry, stage: 'capturing', holdsReservation: false })
   const before = state.initQueue.findLastIndex((id) => (lookUp(state.sessions, id)?.spec.priority ?? 0) >= spec.priority)
   const initQueue = state.initQueue.toSpliced(before + 1, 0, spec.session)
-  return grant({ ...put(state, entry), initQueue }, [{ type: 'spawn-session', spec }])
+  return grant({ ...put(state, entry), initQueue }, spawn(state, spec))
 }
 
 /** It runs nowhere here: until POSTRUN it takes no place of any stage. */
 function openCapture(state: GatewayState, entry: Entry): Step {
   const { spec } = entry
-  return [
-    put(state, entry),
-    [
-      { type: 'spawn-session', spec },
-      { type: 'tell-session', session: spec.session, message: { type: 'begin-capture' } },
-    ],
-  ]
+  const begin: GatewayEffect = { type: 'tell-session', session: spec.session, message: { type: 'begin-capture' } }
+  return [put(state, entry), [...spawn(state, spec), begin]]
+}
+
+/** A session begins with its time running. */
+function spawn({ areCallsHeld }: GatewayState, spec: SessionSpec): readonly GatewayEffect[] {
+  const spawned: GatewayEffect = { type: 'spawn-session', spec }
+  return areCallsHeld ? [spawned, tellHeld(spec.session, true)] : [spawned]
+}
+
+function holdCalls(state: GatewayState, isHeld: boolean): Step {
+  if (state.areCallsHeld === isHeld) return [state, []]
+  return [{ ...state, areCallsHeld: isHeld }, [...values(state.sessions)].map(({ spec }) => tellHeld(spec.session, isHeld))]
+}
+
+function tellHeld(session: SessionId, isHeld: boolean): GatewayEffect {
+  return { type: 'tell-session', session, message: { type: 'calls-held', isHeld } }
 }
 
 function prepared(state: GatewayState, session: SessionId, nowMs: number): Step {

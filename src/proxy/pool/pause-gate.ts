@@ -8,6 +8,8 @@ export type PauseGate = {
   /** How often calls were held so far: who finds another number than before knows that they were in between. */
   pauses(): number
   inFlight(): number
+  /** A monotonic clock that stands still while calls are held: for budgets of those who cannot help a pause. */
+  unpausedMs(): number
   /** Resolves when calls may go on, or when the signal says that this one need not. Never rejects. */
   pass(signal: AbortSignal): Promise<void>
   /** A call is in flight, which none may become while they are held. */
@@ -24,6 +26,9 @@ export type PauseGate = {
 export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onChange: (isPaused: boolean) => void): PauseGate {
   let isPaused = startsPaused
   let pauses = startsPaused ? 1 : 0
+  /** In pauses that are over, and when the one that lasts began. */
+  let heldMs = 0
+  let heldSinceMs = scheduler.clock.nowMs()
   let inFlight = 0
   const held = openWaiters()
   const drains = new Set<(outcome: PauseOutcome) => void>()
@@ -32,12 +37,14 @@ export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onCha
     if (isPaused) return
     isPaused = true
     pauses += 1
+    heldSinceMs = scheduler.clock.nowMs()
     onChange(true)
   }
 
   function open(): void {
     if (!isPaused) return
     isPaused = false
+    heldMs += scheduler.clock.nowMs() - heldSinceMs
     onChange(false)
     held.wakeAll()
   }
@@ -50,6 +57,7 @@ export function openPauseGate(scheduler: Scheduler, startsPaused: boolean, onCha
     isPaused: () => isPaused,
     pauses: () => pauses,
     inFlight: () => inFlight,
+    unpausedMs: () => (isPaused ? heldSinceMs : scheduler.clock.nowMs()) - heldMs,
     pass: (signal) => (isPaused ? held.wait(signal) : Promise.resolve()),
     enter() {
       inFlight += 1

@@ -31,6 +31,8 @@ export type PoolOptions = MemberOptions & {
   readonly isPaused?: boolean
   /** Told when the first replica begins to serve and when the last one has ceased. */
   readonly onServing: (isServing: boolean) => void
+  /** Told when a pause begins and when it ends; not of one that it begins in. */
+  readonly onHeld?: (isHeld: boolean) => void
 }
 
 /** A replica's place in the pool. */
@@ -39,7 +41,7 @@ export type Membership = {
   leave(): Promise<void>
 }
 
-export type Pool = Pick<PauseGate, 'pause' | 'resume' | 'isPaused' | 'pauses'> & {
+export type Pool = Pick<PauseGate, 'pause' | 'resume' | 'isPaused' | 'pauses' | 'unpausedMs'> & {
   /** The pool owns the connection from now on. */
   join(replica: PoolReplica): Membership
   /** `avoid`: replicas this call just found unreachable; they are asked last. */
@@ -82,6 +84,7 @@ export function openPool(options: PoolOptions): Pool {
       if (isPaused) member.endProbe()
       tellPause(member)
     }
+    options.onHeld?.(isPaused)
   })
 
   /** As it is now: a word that met a full mailbox must not overtake a later one. */
@@ -260,6 +263,7 @@ export function openPool(options: PoolOptions): Pool {
     resume: gate.resume,
     isPaused: gate.isPaused,
     pauses: gate.pauses,
+    unpausedMs: gate.unpausedMs,
     counts: () => ({ inFlight: gate.inFlight(), waiting: asking + stranded.count() }),
     serves: (signal) => (serving > 0 ? Promise.resolve() : stranded.wait(signal)),
     unpin,
