@@ -25,6 +25,7 @@ import type { StepBegun } from './node-drain.ts'
 import { type AgentFolders, nodeSetup } from './node-setup.ts'
 import { stopLeftovers } from './runtime/reaper.ts'
 import { openRuntimes } from './runtime/registry.ts'
+import { uploadProblem } from './runtime/upload.ts'
 import { openCpuPool } from './tasks/pool.ts'
 import { type EngineOptions, type EngineProcess, openEngine } from './threads/engine.ts'
 import { openUpstream } from './threads/upstream.ts'
@@ -243,6 +244,7 @@ async function taskChecker(
       if (message !== null) problems.push({ path, message })
     }
     note(['agent'], harnesses.check(agent))
+    if (agent.skills_path != null) note(['agent', 'skills_path'], uploadProblem('upload_dir', agent.skills_path, config.uploadRoots))
     if (runtime == null) note(['runtime'], hasDefaultRuntime ? null : 'is required: this node has no default_runtime')
     else note(['runtime', 'backend'], checkBackend(runtime.backend))
     note(['builder'], checkBuilder(builder, builders))

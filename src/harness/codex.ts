@@ -98,7 +98,7 @@ export const codexHarness: Harness = {
       setup.push({ command, env: { ...env, ...names }, label: 'model-catalog' })
     }
     if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program.words), env, label: 'configuration' })
-    const uploads = skillsUpload(context, `${home}/skills`)
+    const uploads = skillsUpload(context, `${context.home}/.agents/skills`)
     return {
       ok: true,
       plan: { files, uploads, setup, run: { command: `exec ${program.words} ${RUN} <${prompt.stdin}`, env, label: 'agent' } },

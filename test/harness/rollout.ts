@@ -30,6 +30,8 @@ export type Bench = {
 }
 
 const MODEL = 'policy'
+/** From here the tasks may upload. */
+export const UPLOADS = join(import.meta.dirname, 'fixtures')
 const TASK_MS = 60_000
 
 /** `harnesses`: custom ones, name to module path. */
@@ -38,7 +40,13 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
   const out = join(folder, 'out')
   const model = openModel()
   const engine = await openScriptedEngine({ answers: model, model: MODEL })
-  const node = await openRolloutNode({ engine: 'vllm', engineUrl: engine.url, model: MODEL, taskMs: TASK_MS, keys: { harnesses } })
+  const node = await openRolloutNode({
+    engine: 'vllm',
+    engineUrl: engine.url,
+    model: MODEL,
+    taskMs: TASK_MS,
+    keys: { harnesses, upload_roots: [UPLOADS] },
+  })
   const { modelPort, dataFolder } = node
 
   return {

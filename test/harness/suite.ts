@@ -4,8 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DialectName } from '../../src/contract/call.ts'
 import type { Script } from './answers.ts'
 import { openDetour } from './detour.ts'
+import { openImage } from './image.ts'
 import { accountFor, checkRecords, type Expected } from './laws.ts'
-import { type Bench, openBench, type Rollout } from './rollout.ts'
+import { type Bench, openBench, type Rollout, UPLOADS } from './rollout.ts'
 import { type Hands, TEN_TURN_FILES, tenTurns, twoTurns } from './tasks.ts'
 
 export type Way = {
@@ -72,6 +73,27 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
       TEST_MS,
     )
   })
+
+  it(
+    `${harness} may be the one of the image, in the version that is named, told of the task’s skills and of the file that holds the instruction`,
+    async () => {
+      const [{ hands, settings }] = ways
+      const image = await openImage(harness, settings, join(bench.out, '..', 'image'))
+      const agent = {
+        ...{ harness, env: image.env, skills_path: join(UPLOADS, 'skills') },
+        settings: { ...settings, install: 'image', version: image.version, instruction: 'file' },
+      }
+      const rollout = await bench.run(agent, twoTurns(hands, bench.out))
+      checkEnds(rollout, ways[0])
+      expect(accountFor(rollout)).toEqual({ turns: 2, aux: 0, retries: 0, repeats: 0 })
+      const [asked = ''] = rollout.generations.flatMap(({ body }) => (hasTools(body) ? [JSON.stringify(body)] : []))
+      expect(asked).toContain('tidy-drawers')
+      expect(asked).toContain('How drawers are tidied in this house.')
+      expect(asked).toMatch(/described in the file [^ ]*\.polar\/instruction\.md/)
+      expect(asked).not.toContain('Do what is to be done')
+    },
+    TEST_MS,
+  )
 
   describe(`${harness}, when something fails,`, () => {
     const [way] = ways
@@ -155,6 +177,10 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
       TEST_MS,
     )
   })
+}
+
+function hasTools(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && 'tools' in body
 }
 
 function offeredTools({ generations }: Rollout): readonly string[] {

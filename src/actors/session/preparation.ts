@@ -74,6 +74,18 @@ export async function prepareSession(
   // A plan is made from the task and this node's set-up alone.
   if (!planned.ok) return failed('harness', planned.error, true)
 
+  for (const { source, target } of planned.plan.uploads ?? []) {
+    const action = { type: 'upload_dir', source, target, max_attempts: 1, retry_backoff_seconds: 0 } as const
+    const uploaded = await askHost<ExecResult | null>((ask) => ({
+      type: 'prepare-sandbox',
+      sandbox: sandbox.sandbox,
+      action,
+      timeoutMs: leftMs(),
+      ask,
+    }))
+    if (!uploaded.ok)
+      return failed('init', `could not upload to ${target}: ${uploaded.error.detail}`, uploaded.error.code === 'upload-refused')
+  }
   for (const file of planned.plan.files) {
     const written = await askHost<void>((ask) => ({
       type: 'write-file',
