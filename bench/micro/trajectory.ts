@@ -89,6 +89,7 @@ function record(turn: number, promptMessages: readonly number[]): CallRecord {
     attempt: 1,
     sequence: turn,
     dialect: 'openai-chat',
+    lineage: null,
     modelRequested: 'm',
     modelServed: 'm',
     engine: 'vllm',

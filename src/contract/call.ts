@@ -60,6 +60,16 @@ export type Usage = {
 /** What a session asked for and what it was answered from. */
 export type ModelUse = { readonly requested: string; readonly used: string; readonly dialect: DialectName }
 
+/** Whose call it is among the agents of its session, in the client's own words. One that lies mislabels nothing but its own session. */
+export type Lineage = {
+  /** All calls of one agent have the same name, and those of no other. */
+  readonly agent: string
+  /** Who spawned it; null for an agent that the session began with. */
+  readonly parent: string | null
+  /** `compaction`: asks for the summary that will stand for the history. Null where the client does not say. */
+  readonly purpose: 'turn' | 'compaction' | null
+}
+
 export type CallRecord = {
   readonly id: CallId
   readonly session: SessionId
@@ -67,6 +77,8 @@ export type CallRecord = {
   /** Rises by one with every call a session opens, in the order of arrival. */
   readonly sequence: number
   readonly dialect: DialectName
+  /** Null where the client does not tell its agents apart. */
+  readonly lineage: Lineage | null
   readonly modelRequested: string
   readonly modelServed: string
   readonly engine: EngineKind

@@ -13,6 +13,7 @@ export type OpenedCall = {
   readonly id: CallId
   readonly sequence: number
   readonly dialect: CallRecord['dialect']
+  readonly lineage: CallRecord['lineage']
   readonly digest: string
   readonly retryOf: CallId | null
   readonly normalised: NormalisedCall
@@ -92,6 +93,7 @@ export function openCapture(options: CaptureOptions): Capture {
         attempt,
         sequence: opened.sequence,
         dialect: opened.dialect,
+        lineage: opened.lineage,
         modelRequested: opened.normalised.modelRequested,
         modelServed: end.modelServed,
         engine: end.engine,

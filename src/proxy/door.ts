@@ -1,6 +1,6 @@
 // One session at the boundary: which of its turns run, who waits for them, and what is left when it is sealed.
 import { createHash } from 'node:crypto'
-import type { CallRecord, Delivery, DialectName } from '../contract/call.ts'
+import type { CallRecord, Delivery, DialectName, Lineage } from '../contract/call.ts'
 import { type CallId, callHex, callId } from '../contract/ids.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
@@ -37,6 +37,7 @@ export type DoorHost = GenerationHost & {
 /** A request as its dialect read it. */
 type AskedCall = {
   readonly dialect: DialectName
+  readonly lineage: Lineage | null
   readonly normalised: NormalisedCall
   /** A call of the answer, as this client gives it back. */
   readonly echo: ReplyForm['echo']
@@ -128,7 +129,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     work.add(settled)
   }
 
-  function start({ dialect, normalised, echo }: AskedCall, digest: string, ticket: Ticket): Turn {
+  function start({ dialect, lineage, normalised, echo }: AskedCall, digest: string, ticket: Ticket): Turn {
     const call = callId(kernel.random.hex(16))
     const [effect] = apply({ type: 'arrived', call, digest })
     const { messages, diagnostics } = recall.restore(normalised.request.messages, normalised.request.tools)
@@ -136,6 +137,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       id: call,
       sequence: calls,
       dialect,
+      lineage,
       digest,
       retryOf: effect?.type === 'start' ? effect.retryOf : null,
       normalised: {
@@ -255,7 +257,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       const whole = continued(asked.normalised)
       if (!whole.ok) return whole
       const { normalised } = whole
-      const digest = digestOf(asked.dialect, normalised)
+      const digest = digestOf({ ...asked, normalised })
       if (isAwaited(dedupe, digest)) {
         const [effect] = apply({ type: 'arrived', call: callId(''), digest })
         const adopted = effect === undefined ? undefined : running.get(effect.call)
@@ -330,9 +332,12 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
 const OVERLOADED = failure('overloaded', 'too many model calls at once; try again later', { retryAfterMs: 2_000 })
 const GATEWAY_ERROR = failure('gateway-error', 'the gateway failed to serve this call')
 
-/** Of what the model will see, not of how the client wants it told: a stream repeated as a plain request is the same turn. */
-function digestOf(dialect: DialectName, normalised: NormalisedCall): string {
+/**
+ * Of what the model will see, not of how the client wants it told: a stream repeated as a plain request is the same turn. And of who asks:
+ * two agents that are sent on one errand begin with the same words, and neither may be given what the other was answered.
+ */
+function digestOf({ dialect, lineage, normalised }: AskedCall): string {
   return createHash('sha256')
-    .update(JSON.stringify([dialect, normalised.modelRequested, normalised.request]))
+    .update(JSON.stringify([dialect, lineage?.agent ?? null, normalised.modelRequested, normalised.request]))
     .digest('hex')
 }

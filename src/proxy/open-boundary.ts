@@ -19,6 +19,7 @@ import { type Transport, undiciTransport } from './engines/transport.ts'
 import { answerTurn, type Exchange, sendReply } from './exchange.ts'
 import { type Failure, failure } from './failure.ts'
 import { openKeyRing } from './keys.ts'
+import { lineageOf } from './lineage.ts'
 import { openPool } from './pool/pool.ts'
 import { openReplicaSet } from './pool/replica-set.ts'
 import { openProfiles } from './profiles/profile.ts'
@@ -201,7 +202,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const request = dialect.read(read.body, { tier, pins, url })
     if (!request.ok) return request
     const normalised = { ...request.call, diagnostics: [...read.diagnostics, ...request.call.diagnostics] }
-    const attached = door.attach({ dialect: dialect.name, normalised, echo: request.reply.echo })
+    const attached = door.attach({ dialect: dialect.name, lineage: lineageOf(call.headers), normalised, echo: request.reply.echo })
     if (!attached.ok) return attached
     const { stream: isStream, modelRequested } = request.call
     return { ok: true, turn: attached.turn, exchange: { kernel, settings, dialect, reply: request.reply, isStream, model: modelRequested } }

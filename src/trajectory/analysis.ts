@@ -38,6 +38,8 @@ export function analyse(input: BuilderInput, aux: AuxRules, splice: SpliceOption
   const retries = groupRetries(calls, forest)
   const verdicts = judge(calls, forest, roles, retries)
 
+  // Of attempts at one turn the first that the engine saw says where the turn belongs.
+  const repeats = new Set(retries.flatMap((group) => group.filter((index) => (calls[index]?.promptIds.length ?? 0) > 0).slice(1)))
   const previousAttempt = new Map(retries.flatMap((group) => group.slice(1).map((index, at) => [index, group[at] ?? null] as const)))
   const edges: Edge[] = []
   for (const [index, placement] of forest.placements.entries()) {
@@ -46,10 +48,11 @@ export function analyse(input: BuilderInput, aux: AuxRules, splice: SpliceOption
     if (placement.parent !== -1) {
       edges.push({ kind: 'extends', from: index, to: placement.parent, drift: junctionDrift(calls, index, forest, conversation, endToken) })
     }
+    if (!repeats.has(index)) {
+      if (placement.parent === -1 && roles[index] === 'aux') edges.push({ kind: 'aux', from: index, to: relation?.to ?? null, drift: null })
+      else if (relation !== null) edges.push({ kind: relation.kind, from: index, to: relation.to, drift: relation.drift })
+    }
     if (previous !== undefined) edges.push({ kind: 'retry_of', from: index, to: previous, drift: RETRY })
-    else if (placement.parent === -1 && roles[index] === 'aux')
-      edges.push({ kind: 'aux', from: index, to: relation?.to ?? null, drift: null })
-    else if (relation !== null) edges.push({ kind: relation.kind, from: index, to: relation.to, drift: relation.drift })
   }
   return { calls, conversation, forest, roles, verdicts, retries, edges }
 }

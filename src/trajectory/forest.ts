@@ -1,4 +1,5 @@
 // Which call continues which: the strict prefix forest of a session, and each call's nearest relative where it continues none.
+import { areOfOneAgent, subagentOf } from './agents.ts'
 import type { BuilderCall } from './builder.ts'
 import { openTokenTree, type TreeNode } from './token-tree.ts'
 
@@ -25,7 +26,7 @@ export type Forest = {
   readonly children: readonly (readonly number[])[]
   /** Calls with a prompt, every parent before its children. */
   readonly order: readonly number[]
-  /** Calls with the same prompt ids, in sequence; only groups of two and more. */
+  /** One agent's calls with the same prompt ids, in sequence; only groups of two and more. */
   readonly samePrompt: readonly (readonly number[])[]
   readonly comparedTokens: number
 }
@@ -39,7 +40,7 @@ const MAX_SPLICE_TRIALS = 4
 /**
  * Places calls, given in sequence. Call j continues call i when prompt_i ‖ sampled_i is a prefix of prompt_j; the longest wins, whatever
  * the order of arrival. Costs about one look at every token: prompts are walked once, shortest first, so that parents are there before
- * their children. A call without tokens is nobody's parent.
+ * their children. A call without tokens is nobody's parent, and a sub-agent continues nobody's calls but its own.
  */
 export function plantForest(calls: readonly BuilderCall[], splicer: Splicer | null): Forest {
   const tree = openTokenTree()
@@ -71,7 +72,8 @@ export function plantForest(calls: readonly BuilderCall[], splicer: Splicer | nu
   const children: number[][] = calls.map(() => [])
   for (const [index, { parent }] of placements.entries()) children[parent]?.push(index)
   const samePrompt = [...new Set(promptEnds.values())]
-    .map((node) => node.prompts.toSorted((a, b) => a - b))
+    .flatMap((node) => [...Map.groupBy(node.prompts, (index) => calls[index]?.record.lineage?.agent).values()])
+    .map((group) => group.toSorted((a, b) => a - b))
     .filter((group) => group.length > 1)
   return { placements, children, order, samePrompt, comparedTokens: tree.comparedTokens() }
 }
@@ -82,7 +84,12 @@ export function isAnswer(call: BuilderCall): boolean {
 }
 
 function join(calls: readonly BuilderCall[], index: number, promptEnd: TreeNode, splicer: Splicer | null) {
-  const exact = nearest(promptEnd, (node) => canonical(calls, node.wholes))
+  const exact = nearest(promptEnd, (node) =>
+    canonical(
+      calls,
+      node.wholes.filter((other) => areOfOneAgent(calls[other], calls[index])),
+    ),
+  )
   const splice = splicer === null ? null : trySplice(calls, index, promptEnd, exact?.depth ?? 0, splicer)
   if (splice !== null) return splice
   return { parent: exact?.found ?? -1, junction: null }
@@ -94,7 +101,7 @@ function trySplice(calls: readonly BuilderCall[], index: number, promptEnd: Tree
   for (let node = promptEnd.parent; node !== null && node.depth >= Math.max(1, exactDepth) && trials > 0; node = node.parent) {
     const candidates = node.prompts.filter((other) => {
       const call = calls[other]
-      return call !== undefined && isAnswer(call) && call.record.delivery !== 'no'
+      return call !== undefined && areOfOneAgent(call, calls[index]) && isAnswer(call) && call.record.delivery !== 'no'
     })
     for (const earlier of ranked(calls, index, candidates)) {
       if (trials-- <= 0) return null
@@ -133,17 +140,23 @@ function ranked(calls: readonly BuilderCall[], index: number, attempts: readonly
   return attempts.toSorted((a, b) => isLate(a) - isLate(b) || deliveryRank(calls, a) - deliveryRank(calls, b) || b - a)
 }
 
-/** Walks the finished tree in sequence: every point where two calls part is a node, so the deepest visited node is the longest common prefix. */
+/**
+ * Walks the finished tree in sequence: every point where two calls part is a node, so the deepest node that the agent has visited is the
+ * longest common prefix.
+ */
 function findRelatives(
   calls: readonly BuilderCall[],
   promptEnds: ReadonlyMap<number, TreeNode>,
   wholeEnds: ReadonlyMap<number, TreeNode>,
 ): ReadonlyMap<number, { readonly relative: number; readonly shared: number }> {
-  const latest = new Map<TreeNode, number>()
+  const visits = new Map<string | null, Map<TreeNode, number>>()
   const relatives = new Map<number, { readonly relative: number; readonly shared: number }>()
   for (const [index, call] of calls.entries()) {
     const promptEnd = promptEnds.get(index)
     if (promptEnd === undefined) continue
+    const agent = subagentOf(call)
+    const latest = visits.get(agent) ?? new Map<TreeNode, number>()
+    visits.set(agent, latest)
     const nearestVisited = nearest(promptEnd, (node) => latest.get(node) ?? null)
     if (nearestVisited !== null) relatives.set(index, { relative: nearestVisited.found, shared: nearestVisited.depth })
     if (!isAnswer(call)) continue

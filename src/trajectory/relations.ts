@@ -1,4 +1,5 @@
 // What a call is to the calls before it when it continues none of them: a retry, a rewritten turn, a compaction, a sub-agent.
+import { areOfOneAgent, likelySpawner, openSpawns, type Spawns, subagentOf } from './agents.ts'
 import type { BuilderCall } from './builder.ts'
 import type { Conversation } from './conversation.ts'
 import { classifyBreak, type Drift, type DriftClass, windowAt } from './drift.ts'
@@ -28,17 +29,38 @@ export type RelationContext = {
   readonly endToken: number | null
 }
 
+/** What all roots of a session are looked at with. */
+type Roots = RelationContext & { readonly lastActive: readonly number[]; readonly spawns: Spawns }
+
 /**
  * Relates every call that does not continue the one its conversation has come to; null for calls that do, and for those that stand alone.
- * Retries are grouped elsewhere.
+ * What the client says of its agents goes before what their messages and tokens look like. Retries are grouped elsewhere.
  */
 export function relate(context: RelationContext): readonly (Relation | null)[] {
-  const lastActive = lastSequenceOfLines(context.forest)
-  return context.calls.map((call, index) => {
-    const placement = context.forest.placements[index]
+  const { calls, forest, conversation } = context
+  const roots: Roots = { ...context, lastActive: lastSequenceOfLines(forest), spawns: openSpawns(calls, conversation) }
+  return calls.map((call, index) => {
+    const placement = forest.placements[index]
     if (placement === undefined || call.promptIds.length === 0) return null
-    return placement.parent === -1 ? relateRoot(context, index, lastActive) : relateBranch(context, index)
+    return placement.parent === -1 ? (relateAsSaid(roots, index) ?? relateRoot(roots, index)) : relateBranch(context, index)
   })
+}
+
+/** By what the client says: an agent's first call, a call for a summary, or the first one after it. */
+function relateAsSaid(context: Roots, index: number): Relation | null {
+  const { calls, forest, spawns } = context
+  const later = calls[index]
+  if (later === undefined || later.record.lineage === null) return null
+  const own = calls.slice(0, index).flatMap((call, at) => (areOfOneAgent(call, later) && call.promptIds.length > 0 ? [at] : []))
+  if (own.length === 0 && subagentOf(later) !== null) {
+    const to = spawns.spawnerOf(index)
+    return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
+  }
+  const latest = own.findLast((at) => calls[at] !== undefined && isAnswer(calls[at]))
+  if (latest === undefined) return null
+  const shared = forest.placements[index]?.shared ?? 0
+  if (calls[latest]?.record.lineage?.purpose === 'compaction') return compaction(context, latest, index, shared, true)
+  return later.record.lineage.purpose === 'compaction' ? compaction(context, latest, index, shared, false) : null
 }
 
 /** The call continues one, but its conversation has gone on since: the turns after that one are told in other tokens. */
@@ -59,7 +81,7 @@ function relateBranch(context: RelationContext, index: number): Relation | null 
   return isBreak ? rewrite(context, index, found.class, found.reason, found.generationPromptTokens) : null
 }
 
-function relateRoot(context: RelationContext, index: number, lastActive: readonly number[]): Relation | null {
+function relateRoot(context: Roots, index: number): Relation | null {
   const { calls, forest, conversation } = context
   const later = calls[index]
   const placement = forest.placements[index]
@@ -67,13 +89,12 @@ function relateRoot(context: RelationContext, index: number, lastActive: readonl
   if (later === undefined || placement === undefined) return null
 
   const summary = findSummary(context, index)
-  if (relative === undefined)
-    return summary === null ? unrelatedHead(context, index, lastActive) : compaction(context, summary, index, 0, true)
+  if (relative === undefined) return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, 0, true)
 
   const knowsMessages = later.record.promptMessages.length > 0 && relative.record.promptMessages.length > 0
   const toolsDiffer = !isSameText(conversation.toolsText(relative.record), conversation.toolsText(later.record))
   if (knowsMessages && !isSameOpening(conversation, relative, later)) {
-    return summary === null ? unrelatedHead(context, index, lastActive) : compaction(context, summary, index, placement.shared, true)
+    return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, placement.shared, true)
   }
   if (summary !== null) return compaction(context, summary, index, placement.shared, true)
   if (knowsMessages && later.record.promptMessages.length < relative.record.promptMessages.length) {
@@ -88,11 +109,13 @@ function relateRoot(context: RelationContext, index: number, lastActive: readonl
 }
 
 /** The call opens with another conversation: a new head is a sub-agent; an old head whose line ended is a compacted history. */
-function unrelatedHead(context: RelationContext, index: number, lastActive: readonly number[]): Relation | null {
-  const { calls, conversation } = context
+function unrelatedHead(context: Roots, index: number): Relation | null {
+  const { calls, conversation, lastActive } = context
   const later = calls[index]
   if (later === undefined || later.record.promptMessages.length === 0) return null
-  const earlier = calls.slice(0, index).flatMap((call, at) => (isAnswer(call) && call.record.promptMessages.length > 0 ? [at] : []))
+  const earlier = calls
+    .slice(0, index)
+    .flatMap((call, at) => (areOfOneAgent(call, later) && isAnswer(call) && call.record.promptMessages.length > 0 ? [at] : []))
   const sameHead = earlier.findLast((at) => {
     const call = calls[at]
     return (
@@ -106,8 +129,8 @@ function unrelatedHead(context: RelationContext, index: number, lastActive: read
     const isShorter = before !== undefined && later.record.promptMessages.length < before.record.promptMessages.length
     if (isShorter && (lastActive[sameHead] ?? 0) < index) return compaction(context, sameHead, index, 0, false)
   }
-  const parent = earlier.findLast((at) => calls[at]?.record.finishReason === 'tool_calls') ?? earlier.at(-1)
-  return parent === undefined ? null : { kind: 'subagent_of', to: parent, drift: null, isSummary: false }
+  const to = likelySpawner(calls, earlier)
+  return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
 }
 
 function compaction(context: RelationContext, to: number, index: number, shared: number, isSummary: boolean): Relation {
@@ -148,7 +171,7 @@ function findSummary({ calls, conversation, endToken }: RelationContext, index: 
   let candidates = SUMMARY_CANDIDATES
   for (let at = index - 1; at >= 0 && candidates > 0; at--) {
     const earlier = calls[at]
-    if (earlier === undefined || !isAnswer(earlier)) continue
+    if (earlier === undefined || !areOfOneAgent(earlier, later) || !isAnswer(earlier)) continue
     candidates--
     if (repeatsAnswer(earlier, later, conversation, endToken)) return at
   }

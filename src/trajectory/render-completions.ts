@@ -101,6 +101,7 @@ function metadataOf(call: CallRecord, { metadata }: OpenCompletions) {
       status: call.status,
       http_status: call.httpStatus,
       dialect: call.dialect,
+      lineage: call.lineage,
       engine: call.engine,
       replica: call.replica,
       retry_of: call.retryOf,

@@ -1,4 +1,6 @@
 // Whose call it is: the agent's main line, a sub-agent's, or a side call that is no part of the task. Roles label; they delete nothing.
+import type { Lineage } from '../contract/call.ts'
+import { subagentOf } from './agents.ts'
 import type { BuilderCall } from './builder.ts'
 import type { AuxRules } from './config.ts'
 import type { Conversation } from './conversation.ts'
@@ -37,7 +39,7 @@ export function assignRoles(
     return rules.system.some((text) => system.includes(text))
   }
   function isSideCall({ record }: BuilderCall, index: number): boolean {
-    if (record.toolCount > 0 || summaries.has(index)) return false
+    if (record.toolCount > 0 || summaries.has(index) || isSaidToBeOwn(record.lineage)) return false
     if (forest.children[index]?.some((child) => (calls[child]?.record.toolCount ?? 0) > 0)) return false
     if (usesTools && rules.tool_free) return true
     return record.modelRequested !== mainModel && SMALL_MODEL.test(record.modelRequested)
@@ -51,6 +53,7 @@ export function assignRoles(
     if (call === undefined || visited.has(index)) return 'main'
     visited.add(index)
     if (isExplicitAux(call) || isSideCall(call, index)) return 'aux'
+    if (subagentOf(call) !== null) return 'subagent'
     const relation = relations[index] ?? null
     if (relation === null) return 'main'
     if (relation.kind === 'subagent_of') return 'subagent'
@@ -69,6 +72,11 @@ export function assignRoles(
     roles.set(index, isAux ? 'aux' : inherited === 'aux' ? 'main' : inherited)
   }
   return calls.map((_, index) => roles.get(index) ?? 'main')
+}
+
+/** A client that says what a call is for makes no side calls under that name. */
+function isSaidToBeOwn(lineage: Lineage | null): boolean {
+  return lineage !== null && lineage.purpose !== null
 }
 
 /** The model that most calls with tools ask for; of all calls where none has tools. */

@@ -88,6 +88,7 @@ function call(session: string, sequence: number): CallRecord {
     attempt: 1,
     sequence,
     dialect: 'openai-chat',
+    lineage: null,
     modelRequested: 'm',
     modelServed: 'm',
     engine: 'vllm',

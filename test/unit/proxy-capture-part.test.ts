@@ -25,6 +25,7 @@ function record(sequence: number): void {
       id: callId(String(sequence)),
       sequence,
       dialect: 'openai-chat',
+      lineage: null,
       digest: '',
       retryOf: null,
       normalised: {

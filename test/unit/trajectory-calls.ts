@@ -26,6 +26,7 @@ export function toyCall(toy: ToyCall, sequence: number): BuilderCall {
     attempt: 1,
     sequence,
     dialect: 'openai-chat',
+    lineage: null,
     modelRequested: 'main-model',
     modelServed: 'served',
     engine: 'vllm',
