@@ -6,7 +6,7 @@ import type { ReplySink } from './boundary.ts'
 import type { ChatAnswer } from './chat.ts'
 import type { AnswerIdentity, Dialect, HttpReply, ReplyForm, ReplyStream } from './dialects/dialect.ts'
 import type { Turn, TurnOutcome } from './door.ts'
-import type { Failure } from './failure.ts'
+import { type Failure, isLastTry } from './failure.ts'
 import type { BoundarySettings } from './settings.ts'
 
 export type Exchange = {
@@ -82,7 +82,8 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   const { exchange, turn, client } = serving
   const { kernel, settings } = exchange
   let isCommitted = false
-  let timer = kernel.scheduler.after(settings.commitAfterMs, commit)
+  // Where the next failure may be the last word, the status must still be free to say it.
+  let timer = isLastTry(turn.earlierFailures) ? null : kernel.scheduler.after(settings.commitAfterMs, commit)
 
   function commit(): void {
     if (client.isGone()) return
@@ -99,7 +100,7 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   }
 
   const outcome = await Promise.race([turn.outcome, client.gone])
-  timer.cancel()
+  timer?.cancel()
   return { outcome, isCommitted }
 }
 

@@ -1,35 +1,48 @@
-// Every way a model call can fail, with the status it is answered with; dialects put it into their own envelope.
+// Every way a model call can fail: the status it is answered with, and how often in a row a client may be asked to come back for it.
 
-const STATUS = {
-  'malformed-json': 400,
-  'invalid-request': 400,
-  'constrained-decoding': 400,
-  'context-overflow': 400,
-  'engine-rejected': 400,
-  'previous-response-unknown': 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  'session-ended': 403,
-  'not-trainable': 403,
-  'route-unknown': 404,
-  'model-unknown': 404,
-  'too-large': 413,
-  'unsupported-encoding': 415,
-  'upgrade-required': 426,
-  overloaded: 429,
-  'budget-exhausted': 429,
-  'gateway-error': 500,
-  'engine-failed': 502,
-  'engine-unreachable': 503,
-  'engine-aborted': 503,
-  'not-recorded': 503,
-  'gateway-closing': 503,
-  'engine-timeout': 504,
+type Kind = {
+  readonly status: number
+  /** So many failures of one turn in a row are one too many: the client is told to leave it. */
+  readonly tries: number
+}
+
+/** Asking again changes nothing. */
+const final = (status: number): Kind => ({ status, tries: 1 })
+/** It may be over the next time, and whoever asks for ever never ends: a handful at most. */
+const passing = (status: number, tries = 5): Kind => ({ status, tries })
+
+const KINDS = {
+  'malformed-json': final(400),
+  'invalid-request': final(400),
+  'constrained-decoding': final(400),
+  'context-overflow': final(400),
+  'engine-rejected': final(400),
+  'previous-response-unknown': final(400),
+  // Vendors say 429, which most agents take for an invitation.
+  'budget-exhausted': final(400),
+  unauthenticated: final(401),
+  forbidden: final(403),
+  'session-ended': final(403),
+  'not-trainable': final(403),
+  'route-unknown': final(404),
+  'model-unknown': final(404),
+  'too-large': final(413),
+  'unsupported-encoding': final(415),
+  'upgrade-required': final(426),
+  overloaded: passing(429),
+  'gateway-error': passing(500, 3),
+  'engine-failed': passing(502, 3),
+  'engine-unreachable': passing(503),
+  'engine-aborted': passing(503),
+  'not-recorded': passing(503),
+  'gateway-closing': passing(503),
+  /** It took an hour. */
+  'engine-timeout': passing(504, 2),
   /** Told to nobody: the client or the session is gone. */
-  cancelled: 499,
-} as const
+  cancelled: final(499),
+} as const satisfies Readonly<Record<string, Kind>>
 
-export type FailureCode = keyof typeof STATUS
+export type FailureCode = keyof typeof KINDS
 
 export type Failure = {
   readonly code: FailureCode
@@ -39,6 +52,8 @@ export type Failure = {
   /** The field of the request that is to blame. */
   readonly param: string | null
   readonly retryAfterMs: number | null
+  /** The client is not to ask again. */
+  readonly isFinal: boolean
 }
 
 type Particulars = { readonly param?: string; readonly retryAfterMs?: number; readonly status?: number }
@@ -46,9 +61,28 @@ type Particulars = { readonly param?: string; readonly retryAfterMs?: number; re
 export function failure(code: FailureCode, message: string, particulars: Particulars = {}): Failure {
   return {
     code,
-    status: particulars.status ?? STATUS[code],
+    status: particulars.status ?? KINDS[code].status,
     message,
     param: particulars.param ?? null,
     retryAfterMs: particulars.retryAfterMs ?? null,
+    isFinal: KINDS[code].tries === 1,
   }
+}
+
+/** The one status that every agent takes for the last word. */
+const LAST_WORD = 400
+const MAX_RETRY_AFTER_MS = 30_000
+
+/** The failure as it is told when its turn has failed this many times in a row: come back later each time, and in the end not at all. */
+export function inARow(reason: Failure, times: number): Failure {
+  if (reason.isFinal || times < 2) return reason
+  if (times >= KINDS[reason.code].tries)
+    return { ...reason, status: LAST_WORD, message: `${reason.message} (${times} times in a row)`, retryAfterMs: null, isFinal: true }
+  const { retryAfterMs } = reason
+  return retryAfterMs === null ? reason : { ...reason, retryAfterMs: Math.min(MAX_RETRY_AFTER_MS, retryAfterMs * 2 ** (times - 1)) }
+}
+
+/** True when the next failure of a turn that has failed so often may be the last word: only a status says that to every client. */
+export function isLastTry(earlierFailures: number): boolean {
+  return earlierFailures >= 2
 }

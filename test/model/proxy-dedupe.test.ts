@@ -2,12 +2,26 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { callId } from '../../src/contract/ids.ts'
-import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from '../../src/proxy/dedupe.ts'
+import { type DedupeEffect, type DedupeEvent, failuresOf, isAwaited, NO_TURNS, step } from '../../src/proxy/dedupe.ts'
 
-type Entry = { call: string; digest: string; answered: boolean; gone: number | null; over: boolean }
+type Entry = {
+  call: string
+  digest: string
+  maxTokens: number | null
+  answered: boolean
+  length: number | null
+  gone: number | null
+  over: boolean
+}
+
+const budget = fc.constantFrom(null, 10, 20)
+
+/** The same budget, or an answer that ended by itself within the other one. */
+const suits = (turn: Entry, maxTokens: number | null): boolean =>
+  turn.maxTokens === maxTokens || (turn.length !== null && turn.length <= (maxTokens ?? Number.POSITIVE_INFINITY))
 
 const event = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ type: fc.constant('arrived' as const), digest: fc.constantFrom('a', 'b', 'c') }) },
+  { weight: 4, arbitrary: fc.record({ type: fc.constant('arrived' as const), digest: fc.constantFrom('a', 'b', 'c'), maxTokens: budget }) },
   {
     weight: 6,
     arbitrary: fc.record({
@@ -15,11 +29,13 @@ const event = fc.oneof(
         'left' as const,
         'answered' as const,
         'failed' as const,
+        'dropped' as const,
         'delivered' as const,
         'linger-over' as const,
         'stale-linger' as const,
       ),
       at: fc.nat(30),
+      length: fc.constantFrom(null, 5, 15, 25),
     }),
   },
   { weight: 1, arbitrary: fc.constant({ type: 'sealed' as const }) },
@@ -32,6 +48,7 @@ it('adopts exactly what a client left and may still want, and cancels exactly wh
       let lingers = 0
       const turns: Entry[] = []
       const newest = new Map<string, string>()
+      const failures = new Map<string, number>()
       const apply = (given: DedupeEvent): readonly DedupeEffect[] => {
         const [next, effects] = step(state, given)
         state = next
@@ -40,13 +57,16 @@ it('adopts exactly what a client left and may still want, and cancels exactly wh
       for (const each of events) {
         switch (each.type) {
           case 'arrived': {
-            const known = turns.find((turn) => !turn.over && turn.digest === each.digest && turn.gone !== null)
-            expect(isAwaited(state, each.digest)).toBe(known !== undefined)
+            const known = turns.find(
+              (turn) => !turn.over && turn.digest === each.digest && turn.gone !== null && suits(turn, each.maxTokens),
+            )
+            const question = { digest: each.digest, maxTokens: each.maxTokens }
+            expect(isAwaited(state, question)).toBe(known !== undefined)
             const call = callId(`${turns.length}`)
-            const effects = apply({ type: 'arrived', call, digest: each.digest })
+            const effects = apply({ type: 'arrived', call, question })
             if (known === undefined) {
               expect(effects).toEqual([{ type: 'start', call, retryOf: newest.get(each.digest) ?? null }])
-              turns.push({ call, digest: each.digest, answered: false, gone: null, over: false })
+              turns.push({ call, ...question, answered: false, length: null, gone: null, over: false })
               newest.set(each.digest, call)
             } else {
               expect(effects).toEqual([{ type: 'adopt', call: known.call }])
@@ -76,10 +96,18 @@ it('adopts exactly what a client left and may still want, and cancels exactly wh
                 break
               }
               case 'answered':
-                expect(apply({ type: 'answered', call })).toEqual([])
-                if (wasLive) turn.answered = true
+                expect(apply({ type: 'answered', call, length: each.length })).toEqual([])
+                if (!wasLive) break
+                turn.answered = true
+                turn.length = each.length
+                failures.set(turn.digest, 0)
                 break
               case 'failed':
+                expect(apply({ type: 'failed', call })).toEqual([])
+                if (wasLive) failures.set(turn.digest, (failures.get(turn.digest) ?? 0) + 1)
+                turn.over = true
+                break
+              case 'dropped':
               case 'delivered':
                 expect(apply({ type: each.type, call })).toEqual([])
                 turn.over = true
@@ -96,19 +124,22 @@ it('adopts exactly what a client left and may still want, and cancels exactly wh
             }
           }
         }
+        for (const digest of newest.keys()) expect(failuresOf(state, digest)).toBe(failures.get(digest) ?? 0)
         expect([...state.turns.keys()]).toEqual(turns.filter((turn) => !turn.over).map(({ call }) => call))
       }
     }),
   )
 })
 
+const question = (digest: string) => ({ digest, maxTokens: null })
+
 it('forgets the oldest digests and the oldest abandoned answers instead of growing', () => {
   let state = NO_TURNS
   for (let index = 0; index < 3_000; index += 1) {
     const call = callId(`${index}`)
     for (const given of [
-      { type: 'arrived', call, digest: `${index}` },
-      { type: 'answered', call },
+      { type: 'arrived', call, question: question(`${index}`) },
+      { type: 'answered', call, length: 3 },
       { type: 'left', call },
     ] as const) {
       state = step(state, given)[0]
@@ -116,17 +147,17 @@ it('forgets the oldest digests and the oldest abandoned answers instead of growi
   }
   expect(state.turns.size).toBe(64)
   expect(state.latest.size).toBe(1_024)
-  expect(isAwaited(state, '2999')).toBe(true)
-  expect(isAwaited(state, '0')).toBe(false)
+  expect(isAwaited(state, question('2999'))).toBe(true)
+  expect(isAwaited(state, question('0'))).toBe(false)
 })
 
 it('forgets of the abandoned answers the one whose client left first, whenever it had come', () => {
   let state = NO_TURNS
   const calls = Array.from({ length: 65 }, (_, index) => callId(`${index}`))
   for (const call of calls) {
-    state = step(state, { type: 'arrived', call, digest: call })[0]
-    state = step(state, { type: 'answered', call })[0]
+    state = step(state, { type: 'arrived', call, question: question(call) })[0]
+    state = step(state, { type: 'answered', call, length: 3 })[0]
   }
   for (const call of calls.toReversed()) state = step(state, { type: 'left', call })[0]
-  expect(calls.filter((call) => !isAwaited(state, call))).toEqual([calls[64]])
+  expect(calls.filter((call) => !isAwaited(state, question(call)))).toEqual([calls[64]])
 })

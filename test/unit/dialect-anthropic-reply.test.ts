@@ -6,7 +6,7 @@ import type { ChatAnswer } from '../../src/proxy/chat.ts'
 import { anthropic, modelInfo } from '../../src/proxy/dialects/anthropic/dialect.ts'
 import { messageOf } from '../../src/proxy/dialects/anthropic/response.ts'
 import { signedCall } from '../../src/proxy/dialects/signature.ts'
-import { failure } from '../../src/proxy/failure.ts'
+import { failure, inARow } from '../../src/proxy/failure.ts'
 import { answer, call, IDENTITY, replyForm, SAMPLES, streamed } from '../lib/anthropic-answers.ts'
 
 type Block = {
@@ -160,9 +160,16 @@ describe('a stream', () => {
     }
   })
 
-  it('tells a late failure as an error event', () => {
-    const told = replyForm().stream(IDENTITY).failure(failure('engine-aborted', 'why'))
-    expect(events(told ?? '')).toEqual([{ type: 'error', error: { type: 'api_error', message: 'why' }, request_id: `msg_${IDENTITY.id}` }])
+  it.each([
+    ['engine-failed', 1, 'overloaded_error'],
+    ['engine-failed', 3, 'invalid_request_error'],
+    ['engine-rejected', 1, 'invalid_request_error'],
+  ] as const)('tells a late %s, %i times in a row, as an error event of type %s', (code, times, type) => {
+    const told = replyForm()
+      .stream(IDENTITY)
+      .failure(inARow(failure(code, 'why'), times))
+    const message = expect.stringMatching(/^why/)
+    expect(events(told ?? '')).toEqual([{ type: 'error', error: { type, message }, request_id: `msg_${IDENTITY.id}` }])
   })
 })
 
@@ -269,7 +276,7 @@ describe('a failure', () => {
     { code: 'too-large', status: 413, type: 'request_too_large', isFinal: true },
     { code: 'unsupported-encoding', status: 415, type: 'invalid_request_error', isFinal: true },
     { code: 'overloaded', status: 429, type: 'rate_limit_error', isFinal: false },
-    { code: 'budget-exhausted', status: 429, type: 'rate_limit_error', isFinal: true },
+    { code: 'budget-exhausted', status: 400, type: 'invalid_request_error', isFinal: true },
     { code: 'gateway-error', status: 500, type: 'api_error', isFinal: false },
     { code: 'engine-failed', status: 502, type: 'api_error', isFinal: false },
     { code: 'engine-aborted', status: 503, type: 'api_error', isFinal: false },

@@ -88,7 +88,7 @@ describe('a failure', () => {
     { code: 'unauthenticated', type: Anthropic.AuthenticationError, attempts: 1 },
     { code: 'forbidden', type: Anthropic.PermissionDeniedError, attempts: 1 },
     { code: 'model-unknown', type: Anthropic.NotFoundError, attempts: 1 },
-    { code: 'budget-exhausted', type: Anthropic.RateLimitError, attempts: 1 },
+    { code: 'budget-exhausted', type: Anthropic.BadRequestError, attempts: 1 },
   ] as const)('$code is of the right class, and asked for once', async ({ code, type, attempts }) => {
     reply = anthropic.failure(failure(code, 'why'))
     requests = 0
@@ -106,7 +106,7 @@ describe('a failure', () => {
       .finalMessage()
       .catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(Anthropic.APIError)
-    expect(error).toMatchObject({ type: 'api_error', apiMessage: 'why' })
+    expect(error).toMatchObject({ type: 'overloaded_error', apiMessage: 'why' })
   })
 })
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ChatAnswer, ChatMessage } from '../../src/proxy/chat.ts'
-import { type FailureCode, failure } from '../../src/proxy/failure.ts'
+import { type FailureCode, failure, inARow } from '../../src/proxy/failure.ts'
 import { canonicalText, type JsonObject } from '../../src/proxy/json.ts'
 import { openRecall } from '../../src/proxy/recall.ts'
 import { ANSWERS, answer, canonicalArguments, saidOf, toolCall } from '../lib/dialect-answers.ts'
@@ -115,6 +115,26 @@ describe.each(CODECS.map((codec) => [codec.dialect.name, codec] as const))('%s',
       expect(told.status).toBe(status)
       expect(told.headers['content-type']).toBe('application/json')
       expect(codec.failure(told.body, status)).toBe('why it failed')
+    })
+
+    it.each([
+      ['invalid-request', 1, 'false'],
+      ['too-large', 1, 'false'],
+      ['budget-exhausted', 1, 'false'],
+      ['overloaded', 1, undefined],
+      ['overloaded', 4, undefined],
+      ['overloaded', 5, 'false'],
+      ['engine-failed', 2, undefined],
+      ['engine-failed', 3, 'false'],
+    ] as const)('%s, told %i times in a row, with `x-should-retry: %s`', (code, times, shouldRetry) => {
+      const told = codec.dialect.failure(inARow(failure(code, 'why it failed'), times))
+      expect(told.headers['x-should-retry']).toBe(shouldRetry)
+    })
+
+    it('for the last time as 400, which every agent takes for the last word', () => {
+      const told = codec.dialect.failure(inARow(failure('engine-failed', 'why it failed', { status: 500, retryAfterMs: 1_000 }), 3))
+      expect([told.status, told.headers['retry-after']]).toEqual([400, undefined])
+      expect(codec.failure(told.body, 400)).toContain('why it failed')
     })
 
     it('TO-06: a prompt that is too long as 400, with the engine’s own numbers', () => {

@@ -10,6 +10,7 @@ const KNOWN_CODES: { readonly [code in FailureCode]?: string } = {
   'model-unknown': 'model_not_found',
   'previous-response-unknown': 'previous_response_not_found',
   overloaded: 'rate_limit_exceeded',
+  'budget-exhausted': 'insufficient_quota',
 }
 
 export function writeOpenaiFailure(failure: Failure): HttpReply {

@@ -105,8 +105,8 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a refusal invites Claude Code to try again',
-    file: `${DIALECT}/error.ts`,
-    find: "...(isFinal(failure) ? { 'x-should-retry': 'false' } : {})",
+    file: 'src/proxy/dialects/failure-headers.ts',
+    find: "...(failure.isFinal ? { 'x-should-retry': 'false' } : {})",
     replace: '',
     suites: ['test/unit/dialect-anthropic-reply.test.ts'],
   },

@@ -40,8 +40,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'two open connections are joined to one turn',
     file: 'src/proxy/dedupe.ts',
-    find: "    if (turn.digest === digest && turn.client.type === 'gone') {",
-    replace: '    if (turn.digest === digest) {',
+    find: "client.type === 'connected' || question.digest !== digest",
+    replace: 'question.digest !== digest',
     suites: ['test/model/proxy-dedupe.test.ts'],
   },
   {
@@ -280,7 +280,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a turn asked again is not marked as a retry',
     file: 'src/proxy/dedupe.ts',
-    find: 'retryOf: state.latest.get(digest) ?? null',
+    find: 'retryOf: before?.call ?? null',
     replace: 'retryOf: null',
     suites: ['test/model/proxy-dedupe.test.ts'],
   },

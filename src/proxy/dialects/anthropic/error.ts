@@ -1,4 +1,4 @@
-// Failures in Anthropic's envelope: `{type: "error", error: {type, message}}`, and the headers its clients obey.
+// Failures in Anthropic's envelope: `{type: "error", error: {type, message}}`, whole and as an event of a stream.
 import type { Failure } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
 import { failureHeaders } from '../failure-headers.ts'
@@ -6,24 +6,24 @@ import { failureHeaders } from '../failure-headers.ts'
 export function writeAnthropicFailure(failure: Failure): HttpReply {
   return {
     status: failure.status,
-    headers: { ...failureHeaders(failure), ...(isFinal(failure) ? { 'x-should-retry': 'false' } : {}) },
-    body: JSON.stringify(errorBody(failure, null)),
+    headers: failureHeaders(failure),
+    body: JSON.stringify(errorBody(failure, typeOf(failure), null)),
   }
 }
 
-/** Also what an `error` event of a stream carries. */
-export function errorBody(failure: Failure, requestId: string | null): object {
+/**
+ * As an `error` event after the head. Without its fallback to plain requests, Claude Code asks again after an `overloaded_error` and after no
+ * other: every failure that may pass is one.
+ */
+export function streamedError(failure: Failure, requestId: string): object {
+  return errorBody(failure, failure.isFinal ? typeOf(failure) : 'overloaded_error', requestId)
+}
+
+function errorBody(failure: Failure, type: string, requestId: string | null): object {
   const message = failure.code === 'context-overflow' ? overflowMessage(failure.message) : failure.message
   // The SDK's tool runner asks for a kept conversation first and does without one only for this code.
   const details = failure.param === 'thread' ? { details: { error_code: 'thread_unsupported_request' } } : {}
-  return { type: 'error', error: { type: typeOf(failure), message, ...details }, request_id: requestId }
-}
-
-/** Claude Code repeats most refusals up to ten times, and a 400 five times in ever poorer forms, unless it is told not to. */
-function isFinal(failure: Failure): boolean {
-  const { status, code } = failure
-  if (code === 'budget-exhausted') return true
-  return status >= 400 && status < 500 && status !== 408 && status !== 409 && status !== 429
+  return { type: 'error', error: { type, message, ...details }, request_id: requestId }
 }
 
 function typeOf({ status, code }: Failure): string {

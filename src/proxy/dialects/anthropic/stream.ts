@@ -1,14 +1,57 @@
-// The pivot → a complete Anthropic event stream: message_start, blocks one after another, message_delta, message_stop.
+// The pivot → an Anthropic event stream, as it grows or all at once: message_start, blocks one after another, message_delta, message_stop.
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer } from '../../chat.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
-import { errorBody } from './error.ts'
+import { streamedError } from './error.ts'
 import { type AnthropicWishes, blocksOf, messageHead, stopOf, type ToldBlock, usageOf } from './response.ts'
 
 const UNKNOWN_USAGE = { promptTokens: 0, completionTokens: 0, cachedTokens: null, reasoningTokens: null }
 
+/** The block that is being told. The input of a call is told when it is whole: only then is it known to be an object. */
+type OpenBlock = { readonly type: 'thinking' } | { readonly type: 'text' } | { readonly type: 'tool_use'; input: string }
+
 export function openAnthropicStream(identity: AnswerIdentity, wishes: AnthropicWishes): ReplyStream {
+  const told = nothingTold()
+  let open: OpenBlock | null = null
+  let index = -1
+
+  const delta = (fields: object): string => event('content_block_delta', { index, delta: fields })
+
+  function begin(block: OpenBlock, start: object): string {
+    const ended = end()
+    open = block
+    index += 1
+    return ended + event('content_block_start', { index, content_block: start })
+  }
+
+  function end(): string {
+    if (open === null) return ''
+    const rest = lastDeltas(open, identity).map(delta).join('')
+    open = null
+    return rest + event('content_block_stop', { index })
+  }
+
+  function tell(added: AnswerDelta): string {
+    addTold(told, added)
+    switch (added.type) {
+      case 'reasoning':
+        return (
+          (open?.type === 'thinking' ? '' : begin({ type: 'thinking' }, thinkingBlock('', ''))) +
+          delta({ type: 'thinking_delta', thinking: added.text })
+        )
+      case 'content':
+        return (open?.type === 'text' ? '' : begin({ type: 'text' }, textBlock(''))) + delta({ type: 'text_delta', text: added.text })
+      case 'call':
+        return begin({ type: 'tool_use', input: added.arguments }, toolUseBlock(added.id, added.name, {}))
+      case 'arguments':
+        if (open?.type === 'tool_use') open.input += added.text
+        return ''
+      default:
+        return unreachable(added)
+    }
+  }
+
   return {
     open(answer) {
       // Nothing is sampled yet as far as this event goes; what the prompt costs is told as soon as it is known.
@@ -16,14 +59,14 @@ export function openAnthropicStream(identity: AnswerIdentity, wishes: AnthropicW
       return event('message_start', { message: { ...messageHead(identity), content: [], stop_reason: null, stop_sequence: null, usage } })
     },
     beat: () => event('ping', {}),
+    delta: tell,
     *answer(answer: ChatAnswer) {
-      for (const [index, told] of blocksOf(answer, identity).entries()) {
-        yield event('content_block_start', { index, content_block: emptied(told) })
-        for (const delta of deltasOf(told)) yield event('content_block_delta', { index, delta })
-        yield event('content_block_stop', { index })
-      }
-      const delta = { ...stopOf(answer, wishes), container: null, stop_details: null }
-      yield event('message_delta', { delta, usage: usageOf(answer.usage) })
+      for (const added of restOf(answer, told)) yield tell(added)
+      // Clients take an answer with nothing to see for a fault.
+      if (told.content === 0 && told.calls.length === 0) yield begin({ type: 'text' }, textBlock(''))
+      yield end()
+      const last = { ...stopOf(answer, wishes), container: null, stop_details: null }
+      yield event('message_delta', { delta: last, usage: usageOf(answer.usage) })
       yield event('message_stop', {})
     },
     failure: (failure) => `event: error\ndata: ${JSON.stringify(errorBody(failure, `msg_${identity.id}`))}\n\n`,
@@ -35,24 +78,16 @@ function event(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`
 }
 
-/** The block as it starts: the deltas fill it. */
-function emptied({ block }: ToldBlock): object {
+/** What is told of a block when it is whole. */
+function lastDeltas(block: OpenBlock, identity: AnswerIdentity): readonly object[] {
   switch (block.type) {
     case 'thinking':
-      return { ...block, thinking: '', signature: '' }
+      return [{ type: 'signature_delta', signature: signatureOf(identity.id) }]
     case 'text':
-      return { ...block, text: '' }
+      return []
     case 'tool_use':
-      return { ...block, input: {} }
+      return pieces(objectText(block.input)).map((piece) => ({ type: 'input_json_delta', partial_json: piece }))
     default:
       return unreachable(block)
   }
-}
-
-function deltasOf(told: ToldBlock): readonly object[] {
-  if ('inputText' in told) return pieces(told.inputText).map((piece) => ({ type: 'input_json_delta', partial_json: piece }))
-  const { block } = told
-  if (block.type === 'text') return pieces(block.text).map((text) => ({ type: 'text_delta', text }))
-  const thoughts = pieces(block.thinking).map((thinking) => ({ type: 'thinking_delta', thinking }))
-  return [...thoughts, { type: 'signature_delta', signature: block.signature }]
 }

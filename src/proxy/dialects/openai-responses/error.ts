@@ -3,9 +3,11 @@ import type { Failure } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
 import { openaiCode, writeOpenaiFailure } from '../openai-failure.ts'
 
-/** The conversation, which a chat engine calls messages, is this vendor's input. */
 export function writeResponsesFailure(failure: Failure): HttpReply {
-  return writeOpenaiFailure(failure.param === 'messages' ? { ...failure, param: 'input' } : failure)
+  // The conversation, which a chat engine calls messages, is this vendor's input.
+  const param = failure.param === 'messages' ? 'input' : failure.param
+  // Codex asks again after any refusal but a 400.
+  return writeOpenaiFailure({ ...failure, param, status: failure.code === 'engine-rejected' ? 400 : failure.status })
 }
 
 export type StreamedError = { readonly code: string; readonly message: string }
@@ -15,11 +17,10 @@ export type StreamedError = { readonly code: string; readonly message: string }
  * comes back after the time that stands in the message of `rate_limit_exceeded`, and tries again soon on everything else.
  */
 export function streamedError(failure: Failure): StreamedError {
-  const { code, status, message, retryAfterMs } = failure
-  if (code === 'context-overflow') return { code: openaiCode(code), message }
-  if (code === 'budget-exhausted') return { code: 'insufficient_quota', message }
+  const { code, status, message, retryAfterMs, isFinal } = failure
+  if (code === 'context-overflow' || code === 'budget-exhausted') return { code: openaiCode(code), message }
+  if (isFinal) return { code: 'invalid_prompt', message }
   if (status === 429) return { code: 'rate_limit_exceeded', message: retryAfterMs === null ? message : withDelay(message, retryAfterMs) }
-  if (status >= 400 && status < 500) return { code: 'invalid_prompt', message }
   return { code: 'server_error', message }
 }
 
