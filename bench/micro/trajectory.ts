@@ -110,6 +110,7 @@ function record(turn: number, promptMessages: readonly number[]): CallRecord {
     parameters: 0,
     logprobMode: 'raw',
     weightVersion: null,
+    weightSpans: [],
     usage: null,
     captureError: null,
     diagnostics: [],

@@ -57,6 +57,9 @@ export type Usage = {
   readonly reasoningTokens: number | null
 }
 
+/** Sampled tokens from `start` up to but not including `end`, and the weights that drew them; null: not known. */
+export type WeightSpan = { readonly start: number; readonly end: number; readonly version: string | null }
+
 /** What a session asked for and what it was answered from. */
 export type ModelUse = { readonly requested: string; readonly used: string; readonly dialect: DialectName }
 
@@ -103,7 +106,10 @@ export type CallRecord = {
   readonly parameters: number
   /** `raw`: before temperature (vLLM's default); `processed`: as sampled (SGLang's default). */
   readonly logprobMode: 'raw' | 'processed' | 'unknown'
+  /** Of the weights that sampled all of it; null where it is not known, or where they were several: `weightSpans` tells. */
   readonly weightVersion: string | null
+  /** Every sampled token is in one of them, in order; neighbours differ. */
+  readonly weightSpans: readonly WeightSpan[]
   readonly usage: Usage | null
   readonly captureError: CaptureError | null
   readonly diagnostics: readonly Diagnostic[]

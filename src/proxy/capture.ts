@@ -35,6 +35,7 @@ export type CallEnd = {
   readonly message: AnswerMessage | null
   readonly tokens: CapturedTokens | null
   readonly weightVersion: string | null
+  readonly weightSpans: CallRecord['weightSpans']
   readonly usage: Usage | null
   readonly diagnostics: readonly Diagnostic[]
   readonly error: string | null
@@ -114,6 +115,8 @@ export function openCapture(options: CaptureOptions): Capture {
         parameters: texts.add(JSON.stringify(end.parameters)),
         logprobMode: end.logprobMode,
         weightVersion: end.weightVersion,
+        // Tokens that were not kept are none to tell of.
+        weightSpans: captureError?.code === 'arena-full' ? [] : end.weightSpans,
         usage: end.usage,
         captureError,
         diagnostics: [...opened.normalised.diagnostics, ...end.diagnostics],

@@ -3,7 +3,8 @@ import type { Diagnostic, EngineKind } from '../contract/call.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { CallEnd } from './capture.ts'
 import type { ChatAnswer } from './chat.ts'
-import type { CapturedTokens, EngineReply } from './engines/engine.ts'
+import type { EngineReply } from './engines/engine.ts'
+import { soleVersion } from './engines/weight-spans.ts'
 import type { Failure, FailureCode } from './failure.ts'
 import type { JsonObject } from './json.ts'
 import type { Lease } from './pool/pool.ts'
@@ -12,8 +13,10 @@ export type Generated =
   | { readonly ok: true; readonly answer: ChatAnswer; readonly end: CallEnd }
   | { readonly ok: false; readonly failure: Failure; readonly end: CallEnd }
 
+/** What was sampled, whole. */
+type Sampled = Pick<Extract<EngineReply, { type: 'answer' }>, 'tokens' | 'weightVersion' | 'weightSpans'>
 /** A generation that the engine gave up: what it had sampled by then. */
-type GivenUp = Pick<Extract<EngineReply, { type: 'aborted' }>, 'tokens' | 'weightVersion' | 'finishReason'>
+type GivenUp = Sampled & Pick<Extract<EngineReply, { type: 'aborted' }>, 'finishReason'>
 
 export type Ending = {
   /** To whom, with which parameters, and what preparing them changed: those of the last send stand. */
@@ -22,7 +25,7 @@ export type Ending = {
   parameters(): JsonObject
   /** What stands whatever is sent after it. */
   note(...diagnostics: readonly Diagnostic[]): void
-  answered(answer: ChatAnswer, tokens: CapturedTokens, weightVersion: string | null): Generated
+  answered(answer: ChatAnswer, sampled: Sampled): Generated
   failed(reason: Failure): Generated
   givenUp(reason: Failure, partial: GivenUp): Generated
   /** The call came to no generation: it left the line, or the machinery failed. */
@@ -46,7 +49,7 @@ const UPSTREAM: ReadonlySet<FailureCode> = new Set([
   'not-trainable',
 ])
 
-const NO_GENERATION = { finishReason: null, tokens: null, weightVersion: null } as const
+const NO_GENERATION = { finishReason: null, tokens: null, weightVersion: null, weightSpans: [] } as const
 
 export function openEnding({ kernel, model, engineKind }: EndingOptions, requested: JsonObject): Ending {
   const noted: Diagnostic[] = []
@@ -79,16 +82,16 @@ export function openEnding({ kernel, model, engineKind }: EndingOptions, request
     },
     parameters: () => parameters,
     note: (...diagnostics) => void noted.push(...diagnostics),
-    answered(answer, tokens, weightVersion) {
+    answered(answer, sampled) {
       const { message, finishReason, usage } = answer
       const told = { status: 'ok', httpStatus: 200, error: null, isUpstreamFailure: false } as const
-      return { ok: true, answer, end: { ...common(), ...told, message, finishReason, usage, tokens, weightVersion } }
+      return { ok: true, answer, end: { ...common(), ...told, message, finishReason, usage, ...taken(sampled) } }
     },
     failed: (reason) => ({ ok: false, failure: reason, end: { ...unanswered(reason), ...NO_GENERATION, status: statusOf(reason) } }),
-    givenUp: (reason, { tokens, weightVersion, finishReason }) => ({
+    givenUp: (reason, partial) => ({
       ok: false,
       failure: reason,
-      end: { ...unanswered(reason), status: 'aborted', tokens, weightVersion, finishReason },
+      end: { ...unanswered(reason), status: 'aborted', ...taken(partial), finishReason: partial.finishReason },
     }),
     neverBegun: (reason) => ({
       ok: false,
@@ -96,4 +99,9 @@ export function openEnding({ kernel, model, engineKind }: EndingOptions, request
       end: { ...unanswered(reason), ...NO_GENERATION, status: statusOf(reason), isUpstreamFailure: false },
     }),
   }
+}
+
+/** What came without its tokens is of the version that was stated. */
+function taken({ tokens, weightVersion, weightSpans }: Sampled): Pick<CallEnd, 'tokens' | 'weightVersion' | 'weightSpans'> {
+  return { tokens, weightVersion: weightSpans.length === 0 ? weightVersion : soleVersion(weightSpans), weightSpans }
 }

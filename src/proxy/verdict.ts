@@ -91,7 +91,7 @@ function answered({ kernel, ending }: Judge, { profile, request }: Sent, reply: 
     return `call_${kernel.random.hex(12)}`
   })
   ending.note(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer, request))
-  return ending.answered(answer, reply.tokens, reply.weightVersion)
+  return ending.answered(answer, reply)
 }
 
 /** A generation that was given up is no answer, however much of it there is. */

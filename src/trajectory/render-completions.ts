@@ -107,6 +107,7 @@ function metadataOf(call: CallRecord, { metadata }: OpenCompletions) {
       retry_of: call.retryOf,
       delivery: call.delivery,
       weight_version: call.weightVersion,
+      weight_versions: call.weightSpans,
       logprob_mode: call.logprobMode,
       sampling: {
         temperature: call.sampling.temperature,

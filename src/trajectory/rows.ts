@@ -1,6 +1,6 @@
 // Lays calls out as training rows: one prompt, then sampled turns and the context between them, with masks, logprobs and spans.
 import { createHash } from 'node:crypto'
-import type { CallRecord } from '../contract/call.ts'
+import type { CallRecord, WeightSpan } from '../contract/call.ts'
 import type { Trace } from '../contract/result.ts'
 import type { Analysis, Edge } from './analysis.ts'
 import type { BuilderCall } from './builder.ts'
@@ -42,7 +42,7 @@ type RowMetadata = {
   /** Sequence of the row's last call. */
   readonly last_sequence: number
   readonly turns: readonly Turn[]
-  readonly weight_versions: readonly { readonly start: number; readonly end: number; readonly version: string | null }[]
+  readonly weight_versions: readonly WeightSpan[]
   readonly synthetic_logprob_spans: readonly { readonly start: number; readonly end: number }[]
   readonly tool_schema_digest: string | null
   /** Calls of this row that ended at their token limit. */
@@ -101,7 +101,7 @@ export function layOutRow(analysis: Analysis, plan: RowPlan, rowOf: ReadonlyMap<
   const logprobs = hasLogprobs ? new Float32Array(length) : null
   const turns: Turn[] = []
   const synthetic: { start: number; end: number }[] = []
-  const versions: { start: number; end: number; version: string | null }[] = []
+  const versions: WeightSpan[] = []
   let at = 0
   for (const [position, { index, call, interstitial, isSpliced }] of path.entries()) {
     responseIds.set(interstitial, at)
@@ -126,9 +126,7 @@ export function layOutRow(analysis: Analysis, plan: RowPlan, rowOf: ReadonlyMap<
       finish_reason: call.record.finishReason,
       ...(isSpliced ? { spliced_context: true } : {}),
     })
-    const version = versions.at(-1)
-    if (version !== undefined && version.version === call.record.weightVersion) version.end = end
-    else versions.push({ start, end, version: call.record.weightVersion })
+    for (const span of call.record.weightSpans) addVersion(versions, start + span.start, start + span.end, span.version)
     at = end
   }
 
@@ -208,4 +206,11 @@ function addSpan(spans: { start: number; end: number }[], start: number, end: nu
   const before = spans.at(-1)
   if (before !== undefined && before.end === start) before.end = end
   else spans.push({ start, end })
+}
+
+/** Calls that follow one another under the same weights are one span, and so is the context between them. */
+function addVersion(spans: WeightSpan[], start: number, end: number, version: string | null): void {
+  const before = spans.at(-1)
+  if (before !== undefined && before.version === version) spans[spans.length - 1] = { ...before, end }
+  else spans.push({ start, end, version })
 }

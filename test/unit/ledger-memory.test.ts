@@ -109,6 +109,7 @@ function call(session: string, sequence: number): CallRecord {
     parameters: 0,
     logprobMode: 'raw',
     weightVersion: null,
+    weightSpans: [],
     usage: null,
     captureError: null,
     diagnostics: [],

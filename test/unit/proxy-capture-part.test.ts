@@ -51,6 +51,7 @@ function record(sequence: number): void {
       message: { role: 'assistant', content: `answer ${sequence}` },
       tokens: null,
       weightVersion: null,
+      weightSpans: [],
       usage: null,
       diagnostics: [],
       error: null,

@@ -3,6 +3,7 @@
 import type { CallRecord } from '../../src/contract/call.ts'
 import { callId, replicaId, sessionId } from '../../src/contract/ids.ts'
 import type { Trace } from '../../src/contract/result.ts'
+import { wholeSpan } from '../../src/proxy/engines/weight-spans.ts'
 import type { BuilderCall, BuilderInput } from '../../src/trajectory/builder.ts'
 
 export type ToyCall = {
@@ -53,6 +54,7 @@ export function toyCall(toy: ToyCall, sequence: number): BuilderCall {
     startedAtMs: sequence * 1_000,
     durationMs: 10,
     error: null,
+    weightSpans: wholeSpan(toy.record?.weightVersion === undefined ? 'w1' : toy.record.weightVersion, toy.r.length),
     ...toy.record,
   }
   return { record, promptIds: Int32Array.from(toy.p), sampledIds: Int32Array.from(toy.r), logprobs }

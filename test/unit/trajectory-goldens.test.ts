@@ -333,6 +333,21 @@ describe('what the golden rows carry', () => {
       { start: 3, end: 5, version: 'w2' },
     ])
   })
+  it('a weight update inside a turn is told where it was, and the turn has no one version', () => {
+    const weightSpans = [
+      { start: 0, end: 1, version: 'w1' },
+      { start: 1, end: 2, version: 'w2' },
+    ]
+    const first: ToyCall = { p: [1, 2], r: [5, 9], record: { weightVersion: null, weightSpans } }
+    const next: ToyCall = { p: [1, 2, 5, 9, 3], r: [6, 9], record: { weightVersion: 'w2' } }
+    const { metadata } =
+      build({ name: 'a turn of two', calls: [first, next], strict: [], spliced: [], polar: [], edges: [] }, {}).traces[0] ?? {}
+    expect(metadata?.weight_versions).toEqual([
+      { start: 0, end: 1, version: 'w1' },
+      { start: 1, end: 5, version: 'w2' },
+    ])
+    expect(metadata?.turns).toMatchObject([{ weight_version: null }, { weight_version: 'w2' }])
+  })
   it('a shared turn names its reason where it is context only', () => {
     expect(build(named('a sampled turn'), {}).traces[1]?.metadata.turns).toMatchObject([
       { call_id: 'msg_a', trained: false, reason: 'shared' },

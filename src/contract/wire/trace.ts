@@ -11,7 +11,10 @@ const turn = z.object({
   ...span,
   trained: z.boolean(),
   reason: z.string().optional().describe('why it is not trained here; `shared`: it is trained in another row'),
-  weight_version: z.string().nullish().describe('of the weights that sampled it, as the inference server names them'),
+  weight_version: z
+    .string()
+    .nullish()
+    .describe('of the weights that sampled it, as the inference server names them; null: unknown, or several, as weight_versions tells'),
   logprob_mode: z.string().optional().describe('raw: before temperature; processed: as sampled; unknown'),
   temperature: z.number().nullish(),
   finish_reason: z.string().nullish(),
@@ -32,7 +35,9 @@ export const traceMetadata = z
     segment_role: z.string().describe('main, subagent, aux, or discarded'),
     last_sequence: count.describe('sequence of its last call'),
     turns: z.array(turn).describe('sampled turns in order; a token outside a trained turn is context'),
-    weight_versions: z.array(z.object({ ...span, version: z.string().nullable() })),
+    weight_versions: z
+      .array(z.object({ ...span, version: z.string().nullable() }))
+      .describe('which weights sampled what, also inside a turn; version null: unknown'),
     synthetic_logprob_spans: z.array(z.object(span)).describe('where response_logprobs holds 0 since nothing was sampled'),
     tool_schema_digest: z.string().nullable().describe('SHA-256 of the tool list'),
     truncated_turns: z.array(z.string()).describe('calls that ended at their token limit'),

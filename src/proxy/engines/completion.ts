@@ -6,6 +6,7 @@ import type { CapturedTokens, EngineReply, HttpResponse } from './engine.ts'
 import { isSuccess, parseEngineJson } from './engine-json.ts'
 import { readRejection } from './rejection.ts'
 import { count, readTokens, type TokenFields } from './tokens.ts'
+import { readWeights } from './weight-spans.ts'
 
 /** Where an engine puts what OpenAI's shape has no place for. */
 export type Places = {
@@ -15,7 +16,8 @@ export type Places = {
   readonly namedIds: (choice: JsonObject) => readonly unknown[] | null
   /** Null when the engine sent none; the numbers may still be wrong. */
   readonly logprobs: (choice: JsonObject) => readonly unknown[] | null
-  readonly weightVersion: (body: JsonObject, choice: JsonObject) => unknown
+  /** The list of which weights sampled what, and the one version that is stated beside it. */
+  readonly weights: (body: JsonObject, choice: JsonObject) => { readonly listed: unknown; readonly stated: unknown }
   /** The stop string or stop token that ended the choice. */
   readonly matchedStop: (choice: JsonObject) => unknown
 }
@@ -50,11 +52,12 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     },
     FIELDS,
   )
-  const weightVersion = versionText(places.weightVersion(body, choice))
+  const { listed, stated } = places.weights(body, choice)
+  const weights = readWeights(listed, stated, tokens.sampledIds.length)
   const finishReason = readFinishReason(choice.finish_reason)
   if (finishReason === 'abort' || finishReason === 'unknown') {
     const detail = `finish_reason ${JSON.stringify(choice.finish_reason) ?? 'missing'}`
-    return { type: 'aborted', finishReason, tokens, weightVersion, detail }
+    return { type: 'aborted', finishReason, tokens, ...weights, detail }
   }
   const logprobs = tellableLogprobs(choice.logprobs)
   const matched = places.matchedStop(choice)
@@ -63,7 +66,7 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     type: 'answer',
     answer: { message, finishReason, usage: readUsage(reported, tokens), stopSequence, logprobs },
     tokens,
-    weightVersion,
+    ...weights,
     diagnostics: [],
   }
 }
@@ -79,10 +82,6 @@ function tellableLogprobs(logprobs: unknown): readonly unknown[] | null {
   if (!isObject(logprobs) || !Array.isArray(logprobs.content)) return null
   const entries: readonly unknown[] = logprobs.content
   return entries.every((entry) => isObject(entry) && Number.isFinite(entry.logprob)) ? entries : null
-}
-
-export function versionText(version: unknown): string | null {
-  return typeof version === 'string' || typeof version === 'number' ? String(version) : null
 }
 
 /** An abort, a missing reason and a reason nobody knows never become `stop`. */

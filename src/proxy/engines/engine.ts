@@ -4,6 +4,7 @@ import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import type { ChatAnswer, ChatMessage, Countable, Tool } from '../chat.ts'
 import type { JsonObject } from '../json.ts'
 import type { TransportReply } from './transport.ts'
+import type { Weights } from './weight-spans.ts'
 
 type EnginePrompt =
   | { readonly kind: 'messages'; readonly messages: readonly ChatMessage[]; readonly tools: readonly Tool[] | null }
@@ -43,22 +44,20 @@ export type CapturedTokens = {
 }
 
 export type EngineReply =
-  | {
+  | (Weights & {
       readonly type: 'answer'
       readonly answer: ChatAnswer
       readonly tokens: CapturedTokens
-      readonly weightVersion: string | null
       /** What was odd about reading it. */
       readonly diagnostics: readonly Diagnostic[]
-    }
+    })
   /** The engine gave up: a partial text that must never be taken for an answer. */
-  | {
+  | (Weights & {
       readonly type: 'aborted'
       readonly finishReason: 'abort' | 'unknown'
       readonly tokens: CapturedTokens
-      readonly weightVersion: string | null
       readonly detail: string
-    }
+    })
   /** `fittingMaxTokens`: what the lengths that the engine names leave; vLLM counts a prompt only as far as the asked budget lets it be. */
   | {
       readonly type: 'rejected'

@@ -7,6 +7,7 @@ import { answerOf } from './own-answer.ts'
 import { conversationBody, type OwnPrompt, opensThought, parsesCalls, samplerParameters, unservable } from './own-prompt.ts'
 import { readRejection, refused } from './rejection.ts'
 import { count, readIds, readTokens, type TokenFields } from './tokens.ts'
+import { readWeights } from './weight-spans.ts'
 
 /** By the name that chat has for it (server-schema.cpp). */
 const SAMPLING: { readonly [name: string]: string } = {
@@ -144,10 +145,12 @@ function readOwnCompletion(response: HttpResponse, request: EngineRequest, promp
   if (body === null || typeof body.content !== 'string') return { type: 'garbled', detail: 'the body has no content' }
   const entries = Array.isArray(body.completion_probabilities) ? body.completion_probabilities : null
   const tokens = tokensOf(prompt.ids, entries, body)
+  // Its weights have no name.
+  const weights = readWeights(null, null, tokens.sampledIds.length)
   const finishReason = finishOf(body.stop_type)
   if (finishReason === null) {
     const detail = `stop_type ${JSON.stringify(body.stop_type) ?? 'missing'}`
-    return { type: 'aborted', finishReason: 'unknown', tokens, weightVersion: null, detail }
+    return { type: 'aborted', finishReason: 'unknown', tokens, ...weights, detail }
   }
   const cached = isObject(body.timings) ? count(body.timings.cache_n) : null
   return answerOf(request, {
@@ -162,7 +165,7 @@ function readOwnCompletion(response: HttpResponse, request: EngineRequest, promp
       reasoningTokens: null,
     },
     tokens,
-    weightVersion: null,
+    weights,
     logprobs: entries,
   })
 }

@@ -4,6 +4,7 @@ import { readAnswerText } from '../answer-text/answer-text.ts'
 import type { AnswerMessage } from '../chat.ts'
 import type { CapturedTokens, EngineReply, EngineRequest } from './engine.ts'
 import { parsesCalls } from './own-prompt.ts'
+import type { Weights } from './weight-spans.ts'
 
 export type BareAnswer = {
   readonly text: string
@@ -12,14 +13,14 @@ export type BareAnswer = {
   readonly stopSequence: string | null
   readonly usage: Usage
   readonly tokens: CapturedTokens
-  readonly weightVersion: string | null
+  readonly weights: Weights
   /** As OpenAI's `logprobs.content`; null when texts of tokens were not asked for. */
   readonly logprobs: readonly unknown[] | null
 }
 
 export function answerOf(request: EngineRequest, bare: BareAnswer): EngineReply {
   const { format, prompt } = request
-  const { tokens, weightVersion, usage, stopSequence, logprobs } = bare
+  const { tokens, weights, usage, stopSequence, logprobs } = bare
   const parsed = readAnswerText(bare.text, {
     format,
     beginsInThought: bare.beginsInThought,
@@ -39,7 +40,7 @@ export function answerOf(request: EngineRequest, bare: BareAnswer): EngineReply 
     type: 'answer',
     answer: { message, finishReason, usage, stopSequence, logprobs },
     tokens,
-    weightVersion,
+    ...weights,
     diagnostics: parsed.diagnostics,
   }
 }

@@ -1,6 +1,6 @@
 // SGLang's own /generate: the boundary tokenises by the engine's tokenizer, sends ids, and reads the bare text itself.
 import { isObject, type JsonObject } from '../json.ts'
-import { readFinishReason, versionText } from './completion.ts'
+import { readFinishReason } from './completion.ts'
 import { countByTokenizer } from './count.ts'
 import type { Engine, EngineOutcome, EngineReply, EngineRequest, HttpResponse, Send } from './engine.ts'
 import { bodyOf, isSuccess, post } from './engine-json.ts'
@@ -9,6 +9,7 @@ import { conversationBody, type OwnPrompt, opensThought, parsesCalls, samplerPar
 import { readRejection, refused } from './rejection.ts'
 import { triplesOf } from './sglang-meta.ts'
 import { count, readIds, readTokens, type TokenFields } from './tokens.ts'
+import { readWeights } from './weight-spans.ts'
 
 /** By the name that chat has for it: SGLang's `SamplingParams`, or beside it in the request (io_struct.py). */
 const SAMPLING: { readonly [name: string]: string } = {
@@ -114,12 +115,12 @@ function readGenerated(response: HttpResponse, request: EngineRequest, prompt: E
   const { output_ids: sampledIds } = body
   const counted = { promptTokens: meta.prompt_tokens, completionTokens: meta.completion_tokens }
   const tokens = readTokens({ promptIds: prompt.ids, sampledIds, namedIds, logprobs, ...counted }, FIELDS)
-  const weightVersion = versionText(lastVersion(meta.weight_versions) ?? meta.weight_version)
+  const weights = readWeights(meta.weight_versions, meta.weight_version, tokens.sampledIds.length)
   const ending = isObject(meta.finish_reason) ? meta.finish_reason : {}
   const finishReason = readFinishReason(ending.type)
   if (finishReason !== 'stop' && finishReason !== 'length' && finishReason !== 'content_filter') {
     const detail = `finish_reason ${JSON.stringify(meta.finish_reason) ?? 'missing'}`
-    return { type: 'aborted', finishReason: finishReason === 'abort' ? 'abort' : 'unknown', tokens, weightVersion, detail }
+    return { type: 'aborted', finishReason: finishReason === 'abort' ? 'abort' : 'unknown', tokens, ...weights, detail }
   }
   return answerOf(request, {
     text: body.text,
@@ -133,7 +134,7 @@ function readGenerated(response: HttpResponse, request: EngineRequest, prompt: E
       reasoningTokens: count(meta.reasoning_tokens),
     },
     tokens,
-    weightVersion,
+    weights,
     logprobs: request.topLogprobs === 0 ? null : contentOf(triples, meta.output_top_logprobs),
   })
 }
@@ -151,9 +152,4 @@ function contentOf(triples: readonly unknown[] | null, top: unknown): readonly u
 function entryOf(triple: unknown): object {
   const [logprob, id, text] = Array.isArray(triple) ? triple : []
   return { id, token: text, bytes: typeof text === 'string' ? [...Buffer.from(text)] : null, logprob }
-}
-
-function lastVersion(spans: unknown): unknown {
-  const last: unknown = Array.isArray(spans) ? spans.at(-1) : undefined
-  return isObject(last) ? (last.version ?? last.weight_version) : last
 }

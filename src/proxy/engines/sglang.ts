@@ -35,8 +35,10 @@ export const sglang = chatCompletions({
       namedIds: (choice) => triplesOf(choice.meta_info).namedIds,
       // OpenAI's entries, where the meta information was not asked for or is not known.
       logprobs: (choice) => triplesOf(choice.meta_info).logprobs ?? contentLogprobs(choice),
-      weightVersion: (body, choice) =>
-        isObject(body.metadata) ? body.metadata.weight_version : isObject(choice.meta_info) ? choice.meta_info.weight_version : null,
+      weights: (body, choice) => {
+        const meta = isObject(choice.meta_info) ? choice.meta_info : {}
+        return { listed: meta.weight_versions, stated: isObject(body.metadata) ? body.metadata.weight_version : meta.weight_version }
+      },
       matchedStop: (choice) => choice.matched_stop,
     }),
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/v1/tokenize', send),

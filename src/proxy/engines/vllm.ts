@@ -30,14 +30,11 @@ export const vllm = chatCompletions({
       sampledIds: (choice) => choice.token_ids,
       namedIds: () => null,
       logprobs: contentLogprobs,
-      weightVersion: (body, choice) =>
-        lastVersion(choice.weight_versions) ?? (isObject(body.metadata) ? body.metadata.weight_version : null),
+      weights: (body, choice) => ({
+        listed: choice.weight_versions,
+        stated: isObject(body.metadata) ? body.metadata.weight_version : null,
+      }),
       matchedStop: (choice) => choice.stop_reason,
     }),
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/tokenize', send),
 })
-
-function lastVersion(spans: unknown): unknown {
-  const last: unknown = Array.isArray(spans) ? spans.at(-1) : null
-  return isObject(last) ? last.version : null
-}

@@ -91,8 +91,8 @@ export const REAL_TOKEN_FAULTS: readonly PlantedFault[] = [
   {
     name: 'all turns of a row are said to be of its last weights',
     file: 'src/trajectory/rows.ts',
-    find: 'if (version !== undefined && version.version === call.record.weightVersion) version.end = end',
-    replace: 'if (version !== undefined) version.end = end',
+    find: 'if (before !== undefined && before.version === version) spans',
+    replace: 'if (before !== undefined) spans',
     suites: WEIGHTS,
   },
 ]
