@@ -40,6 +40,9 @@ const POSTS: { readonly [path: string]: { readonly type: 'generate' | 'count'; r
 /** `/v1beta/models/…`, the same without a version, and Vertex's longer paths. */
 const GOOGLE_MODELS = /^(?:\/v1|\/v1alpha|\/v1beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?(?:\/publishers\/google)?\/models\/(.+)$/
 
+/** The AI SDK takes a name with a slash in it for a path of its own: `/v1beta/Qwen/Qwen3-8B:generateContent`. */
+const GOOGLE_PATH_NAME = /^\/v1(?:alpha|beta1?)?\/([^/]+\/.+)$/
+
 export function detect(method: string, url: string, headers: Headers): Detected {
   const { path, query } = split(url)
   const prefixed = SESSION_PREFIX.exec(path)
@@ -83,7 +86,7 @@ export function meantPath(url: string): string | null {
 
 /** The action is what follows the last colon; the model, with its own slashes and colons, is everything before. */
 function googleAction(path: string, query: URLSearchParams): Route | null {
-  const named = GOOGLE_MODELS.exec(path)?.[1]
+  const named = (GOOGLE_MODELS.exec(path) ?? GOOGLE_PATH_NAME.exec(path))?.[1]
   const colon = named === undefined ? -1 : named.lastIndexOf(':')
   if (named === undefined || colon < 1) return null
   const model = decode(named.slice(0, colon))

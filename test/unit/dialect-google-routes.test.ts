@@ -27,6 +27,8 @@ describe('TO-04: a generation', () => {
     ['POST /v1beta1/projects/p-1/locations/global/publishers/google/models/qwen3:generateContent', generate('qwen3', 'plain')],
     ['POST /v1beta/models/Qwen%2FQwen3-8B:generateContent', generate('Qwen/Qwen3-8B', 'plain')],
     ['POST /v1beta/models/Qwen/Qwen3-8B:streamGenerateContent?alt=sse', generate('Qwen/Qwen3-8B', 'events')],
+    ['POST /v1beta/Qwen/Qwen3-8B:streamGenerateContent?alt=sse', generate('Qwen/Qwen3-8B', 'events')],
+    ['POST /v1beta/Qwen/Qwen3-8B:embedContent', { type: 'unknown', dialect: 'google' }],
     ['POST /s/abc/v1beta/models/qwen3:generateContent', { ...generate('qwen3', 'plain'), session: 'abc' }],
     ['POST /v1beta/models/qwen3:countTokens', count('qwen3')],
     ['POST /models/a:b/c:countTokens', count('a:b/c')],
