@@ -70,6 +70,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
         teardownMs: budgets.teardownMs,
       },
       gradeTimeouts: config.gradeTimeouts,
+      modelBudget: budgets.session,
     },
     boundary: {
       commitAfterMs: config.stream.commitAfterMs,

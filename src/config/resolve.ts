@@ -5,6 +5,7 @@ import type { EngineKind } from '../contract/call.ts'
 import { type GatewayId, gatewayId } from '../contract/ids.ts'
 import type { ModelRule } from '../contract/model-profile.ts'
 import { type ReplicaSpec, replicaSpec } from '../contract/replica.ts'
+import type { SessionBudget } from '../contract/session-budget.ts'
 import type { RuntimeSpec } from '../contract/task.ts'
 import { type EmbeddedConfig, embeddedConfig, inferenceNotes, namedReplicas } from './inference.ts'
 import { idleKeyNotes } from './polar-keys.ts'
@@ -47,6 +48,8 @@ export type Config = {
     readonly captureIdleMs: number
     readonly outageMs: number
     readonly drainMs: number
+    /** Of each session, where its task names none. */
+    readonly session: SessionBudget
   }
   readonly gradeTimeouts: boolean
   readonly cpuThreads: number
@@ -121,6 +124,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       captureIdleMs: own.budgets.capture_idle_seconds * 1_000,
       outageMs: own.budgets.outage_seconds * 1_000,
       drainMs: own.budgets.drain_seconds * 1_000,
+      session: own.budgets.session ?? {},
     },
     gradeTimeouts: own.grade_timeouts,
     cpuThreads: own.cpu.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),

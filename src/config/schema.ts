@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { httpUrl } from '../contract/http-url.ts'
 import { modelPatternSchema, modelProfileSchema } from '../contract/model-profile.ts'
 import { engineSchema, engineUrlSchema, idSchema, listedReplicaSchema, MAX_REPLICAS } from '../contract/replica.ts'
+import { sessionBudgetSchema } from '../contract/session-budget.ts'
 import { runtimeSpecSchema } from '../contract/task.ts'
 import { idleGatewayKeys, idleInferenceKeys, idleNodeKeys, idleRolloutKeys } from './polar-keys.ts'
 
@@ -76,6 +77,8 @@ export const fileSchema = z.strictObject({
       outage_seconds: seconds.default(120),
       /** For the sessions that run when the node is told to stop, and then again for the delivery of their results. */
       drain_seconds: seconds.default(3_600),
+      /** Of each session, where its task names none. */
+      session: sessionBudgetSchema.nullish(),
     }),
     grade_timeouts: z.boolean().default(true),
     cpu: section({ threads: z.int().min(1).max(256).optional() }),

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { httpUrl } from './http-url.ts'
 import { ID_PATTERN } from './ids.ts'
 import { isResultsTold, RESULTS_TOLD, writtenResults } from './result-form.ts'
+import { budgetProblems } from './session-budget.ts'
 
 const idText = z.string().regex(ID_PATTERN, 'must match [A-Za-z0-9][A-Za-z0-9_.-]{0,127}')
 const jsonObject = z.record(z.string(), z.unknown())
@@ -137,8 +138,11 @@ export const taskRequestSchema = z
         message: `must be ${RESULTS_TOLD.join(' or ')}`,
         path: ['polar_node', 'results'],
       })
+      .check(({ value, issues }) => {
+        for (const { path, message } of budgetProblems(value)) issues.push({ code: 'custom', path: [...path], message, input: value })
+      })
       .describe(
-        'copied to every result; read here: agent_timeout (seconds), eval_sampling_seed_base, group_id, policy_version, rollout_step, and polar_node with purpose and results',
+        'copied to every result; read here: agent_timeout (seconds), eval_sampling_seed_base, group_id, policy_version, rollout_step, and polar_node with purpose, results and budget',
       ),
   })
   .refine((task) => task.early_stop_min_usable_sessions == null || task.early_stop_min_usable_sessions <= task.num_samples, {

@@ -2,6 +2,7 @@
 import type { CallRecord, EngineKind, ModelUse } from '../contract/call.ts'
 import type { CallId, ReplicaId, SessionId } from '../contract/ids.ts'
 import type { ReplicaChange } from '../contract/replica.ts'
+import type { BudgetLimits, BudgetUse } from '../contract/session-budget.ts'
 import type { SlabReference } from '../tokens/reference.ts'
 
 export type SamplingPins = {
@@ -23,12 +24,16 @@ export type CallFact =
       readonly sampledTokens: number
       readonly contextExhausted: boolean
     }
+  /** Once: from now on its agent is told that it is over, whatever it asks. */
+  | { readonly type: 'budget-spent'; readonly sentence: string }
 
 export type DoorOptions = {
   readonly session: SessionId
   readonly attempt: number
   readonly tier: 'train' | 'eval'
   readonly pins: SamplingPins
+  /** What its calls may come to; absent: what the boundary's own settings leave. */
+  readonly limits?: BudgetLimits
   readonly notify: (fact: CallFact) => void
 }
 
@@ -61,6 +66,10 @@ export type SessionDoor = {
   readonly key: string
   /** `/s/<session>`: put before the dialect's own path. */
   readonly basePath: string
+  /** The agent's run begins: time before it costs none of the session's seconds. Idempotent. */
+  beginRun(): void
+  /** What of the session's limits is used; null where there was none. */
+  budget(): BudgetUse | null
   /** Refuses new calls, cancels those in flight at once, and resolves when each has its record. Idempotent. */
   seal(): Promise<SealedCalls>
   /** Gives back the lease that `seal` took. Idempotent. */

@@ -1,19 +1,21 @@
 // One session at the boundary: which of its turns run, who waits for them, and what is left when it is sealed.
-import { createHash } from 'node:crypto'
 import type { CallRecord, Delivery, DialectName, Lineage } from '../contract/call.ts'
 import { type CallId, callHex, callId } from '../contract/ids.ts'
+import { type BudgetUse, UNLIMITED } from '../contract/session-budget.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Admission, Ticket } from './admission.ts'
 import type { CallsPart, CallsWish, DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
 import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
-import { type DedupeEffect, type DedupeEvent, isAwaited, NO_TURNS, step } from './dedupe.ts'
+import { type DedupeEffect, type DedupeEvent, failuresOf, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { ReplyForm } from './dialects/dialect.ts'
 import { type Generated, openEnding } from './ending.ts'
-import { type Failure, failure } from './failure.ts'
+import { type Failure, failure, inARow } from './failure.ts'
 import { type GenerationHost, generate } from './generation.ts'
+import { type Question, questionOf } from './question.ts'
 import type { Recall } from './recall.ts'
+import { openSpending } from './spending.ts'
 
 export type TurnOutcome = { readonly ok: true; readonly answer: ChatAnswer } | { readonly ok: false; readonly failure: Failure }
 
@@ -21,6 +23,8 @@ export type TurnOutcome = { readonly ok: true; readonly answer: ChatAnswer } | {
 export type Turn = {
   readonly call: CallId
   readonly createdSeconds: number
+  /** Of the same question, since it was last answered. */
+  readonly earlierFailures: number
   /** Settles when the call has its record; never rejects. */
   readonly outcome: Promise<TurnOutcome>
 }
@@ -55,6 +59,8 @@ export type Door = {
   attach(asked: AskedCall): Attached
   /** The same conversation as a call would send it, with what this session's answers said put back. */
   restoreCountable(countable: Countable): Countable
+  beginRun(): void
+  budget(): BudgetUse | null
   /** The client of this turn has gone, with this much of its answer. */
   detach(turn: Turn, delivery: Delivery): void
   /** Sealing cuts the connection, then waits until it is `settled`. */
@@ -76,6 +82,16 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   const withheld = new Set<CallId>()
   const work = new Set<Promise<unknown>>()
   const cuts = new Set<() => void>()
+  const spending = openSpending({
+    limits: options.limits ?? UNLIMITED,
+    maxCalls: settings.maxCallsPerSession,
+    nowMs: () => host.pool.unpausedMs(),
+    isTextFull() {
+      const textBytes = capture.textBytes()
+      return textBytes > settings.maxTextBytesPerSession || host.isCrowdedBy(textBytes)
+    },
+    onSpent: (sentence) => options.notify({ type: 'budget-spent', sentence }),
+  })
   let dedupe = NO_TURNS
   let calls = 0
   let phase: 'open' | 'sealing' | 'sealed' | 'closed' = 'open'
@@ -129,16 +145,16 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     work.add(settled)
   }
 
-  function start({ dialect, lineage, normalised, echo }: AskedCall, digest: string, ticket: Ticket): Turn {
+  function start({ dialect, lineage, normalised, echo }: AskedCall, question: Question, ticket: Ticket): Turn {
     const call = callId(kernel.random.hex(16))
-    const [effect] = apply({ type: 'arrived', call, digest })
+    const [effect] = apply({ type: 'arrived', call, question })
     const { messages, diagnostics } = recall.restore(normalised.request.messages, normalised.request.tools)
     const opened: OpenedCall = {
       id: call,
       sequence: calls,
       dialect,
       lineage,
-      digest,
+      digest: question.digest,
       retryOf: effect?.type === 'start' ? effect.retryOf : null,
       normalised: {
         ...normalised,
@@ -149,19 +165,28 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       startedMs: kernel.clock.nowMs(),
     }
     calls += 1
+    spending.opened()
     options.notify({ type: 'call-opened', call, sequence: opened.sequence })
     const abort = new AbortController()
     const outcome = complete(opened, echo, ticket, abort.signal)
-    const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), outcome }
+    const earlierFailures = failuresOf(dedupe, question.digest)
+    const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), earlierFailures, outcome }
     running.set(call, { turn, abort, linger: null })
     keep(outcome)
     return turn
+  }
+
+  /** What an agent is told that may call no more: no call, and none of what a session is trained on. */
+  function unrecorded(outcome: TurnOutcome): Turn {
+    const createdSeconds = Math.floor(kernel.clock.wallMs() / 1000)
+    return { call: callId(kernel.random.hex(16)), createdSeconds, earlierFailures: 0, outcome: Promise.resolve(outcome) }
   }
 
   async function complete(opened: OpenedCall, echo: ReplyForm['echo'], ticket: Ticket, signal: AbortSignal): Promise<TurnOutcome> {
     const generated = await generateAdmitted(opened, ticket, signal)
     const { end } = generated
     const record = capture.record(opened, end)
+    spending.ended(record.id, end, generated.ok ? null : generated.failure)
     const answer = generated.ok
       ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message, echo) }
       : null
@@ -181,8 +206,15 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const reason = generated.ok ? null : generated.failure
     const refusal = isRecorded ? reason : failure('not-recorded', 'the call could not be made durable; try again', { retryAfterMs: 1_000 })
     if (!isRecorded) withheld.add(record.id)
-    apply({ type: refusal === null ? 'answered' : 'failed', call: record.id })
-    return answer !== null && refusal === null ? { ok: true, answer } : { ok: false, failure: refusal ?? GATEWAY_ERROR }
+    if (answer !== null && refusal === null) {
+      const length = answer.finishReason === 'length' ? null : (end.tokens?.sampledIds.length ?? null)
+      apply({ type: 'answered', call: record.id, length })
+      return { ok: true, answer }
+    }
+    const reached = refusal ?? GATEWAY_ERROR
+    apply({ type: reached.code === 'cancelled' ? 'dropped' : 'failed', call: record.id })
+    if (reached.code === 'budget-exhausted') return spending.farewell() ?? { ok: false, failure: reached }
+    return { ok: false, failure: inARow(reached, failuresOf(dedupe, opened.digest)) }
   }
 
   async function generateAdmitted(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
@@ -190,7 +222,10 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     const neverBegun = (reason: Failure): Generated => openEnding(host, request.parameters).neverBegun(reason)
     try {
       const held = await admit(ticket, signal)
-      return held === null ? await generate(host, options.session, options.tier, request, signal) : neverBegun(held)
+      if (held !== null) return neverBegun(held)
+      const allowed = await spending.allow(opened.id, request.parameters, host.pool.maxModelLen(), signal)
+      if (!allowed.ok) return neverBegun(allowed.failure)
+      return await generate(host, options.session, options.tier, request, signal, allowed.limits)
     } catch (error) {
       host.report('boundary-fault', { session: options.session, call: opened.id, error: String(error) })
       return neverBegun(GATEWAY_ERROR)
@@ -255,22 +290,22 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     attach(asked) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
       const whole = continued(asked.normalised)
-      if (!whole.ok) return whole
-      const { normalised } = whole
-      const digest = digestOf({ ...asked, normalised })
-      if (isAwaited(dedupe, digest)) {
-        const [effect] = apply({ type: 'arrived', call: callId(''), digest })
+      const normalised = whole.ok ? whole.normalised : asked.normalised
+      const question = questionOf(asked.dialect, asked.lineage, normalised.request)
+      if (isAwaited(dedupe, question)) {
+        const [effect] = apply({ type: 'arrived', call: callId(''), question })
         const adopted = effect === undefined ? undefined : running.get(effect.call)
         if (adopted !== undefined) return { ok: true, turn: adopted.turn }
       }
-      const textBytes = capture.textBytes()
-      if (calls >= settings.maxCallsPerSession || textBytes > settings.maxTextBytesPerSession || host.isCrowdedBy(textBytes)) {
-        return { ok: false, failure: failure('budget-exhausted', 'the session has used up its model calls') }
-      }
+      const farewell = spending.farewell()
+      if (farewell !== null) return { ok: true, turn: unrecorded(farewell) }
+      if (!whole.ok) return whole
       const ticket = host.admission.enter(options.session)
       if (ticket === null) return { ok: false, failure: OVERLOADED }
-      return { ok: true, turn: start({ ...asked, normalised }, digest, ticket) }
+      return { ok: true, turn: start({ ...asked, normalised }, question, ticket) }
     },
+    beginRun: spending.begin,
+    budget: spending.use,
     restoreCountable(countable) {
       if (countable.kind === 'text') return countable
       const { request } = countable
@@ -305,6 +340,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
 
   function seal(): Promise<SealedCalls> {
     if (phase === 'open') phase = 'sealing'
+    spending.end()
     sealing ??= finish()
     return sealing
   }
@@ -331,13 +367,3 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
 
 const OVERLOADED = failure('overloaded', 'too many model calls at once; try again later', { retryAfterMs: 2_000 })
 const GATEWAY_ERROR = failure('gateway-error', 'the gateway failed to serve this call')
-
-/**
- * Of what the model will see, not of how the client wants it told: a stream repeated as a plain request is the same turn. And of who asks:
- * two agents that are sent on one errand begin with the same words, and neither may be given what the other was answered.
- */
-function digestOf({ dialect, lineage, normalised }: AskedCall): string {
-  return createHash('sha256')
-    .update(JSON.stringify([dialect, lineage?.agent ?? null, normalised.modelRequested, normalised.request]))
-    .digest('hex')
-}

@@ -4,11 +4,11 @@ import type { Kernel } from '../kernel/kernel.ts'
 import type { ChatRequest } from './chat.ts'
 import { within } from './deadline.ts'
 import { type Ending, type EndingOptions, type Generated, openEnding } from './ending.ts'
-import type { EngineOutcome, Send } from './engines/engine.ts'
+import type { Send } from './engines/engine.ts'
 import { overflow } from './engines/rejection.ts'
 import { isOverlong } from './overlong.ts'
 import type { Lease, Pool } from './pool/pool.ts'
-import { prepare } from './profiles/preparation.ts'
+import { type Prepared, prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
@@ -20,12 +20,18 @@ export type GenerationHost = EndingOptions & {
   readonly settings: BoundarySettings
 }
 
+/** What its session leaves to a call: tokens to sample, and tokens of prompt and answer together. Null: as many as the model can. */
+export type CallLimits = { readonly sampledTokens: number | null; readonly contextTokens: number | null }
+
+const UNLIMITED: CallLimits = { sampledTokens: null, contextTokens: null }
+
 export async function generate(
   host: GenerationHost,
   session: SessionId,
   tier: 'train' | 'eval',
   request: ChatRequest,
   signal: AbortSignal,
+  limits: CallLimits = UNLIMITED,
 ): Promise<Generated> {
   const { kernel, pool, settings } = host
   const ending = openEnding(host, request.parameters)
@@ -57,7 +63,7 @@ export async function generate(
     let sent: Sent | null = null
     try {
       sent = await within(kernel.scheduler, settings.engineDeadlineMs, signal, (cut) =>
-        sendOnce(host, lease, tier, request, lessons, ending, (exchange) => lease.replica.connection.send(exchange, cut)),
+        sendOnce(host, lease, { tier, request, limits }, lessons, ending, (exchange) => lease.replica.connection.send(exchange, cut)),
       )
     } finally {
       lease.release(...usedAs(sent?.outcome ?? null))
@@ -68,34 +74,43 @@ export async function generate(
   }
 }
 
+/** The call as its session asks for it. */
+type Asked = { readonly tier: 'train' | 'eval'; readonly request: ChatRequest; readonly limits: CallLimits }
+
 /** As the model of this replica needs it, and as earlier sends have taught. */
 async function sendOnce(
   { profileOf }: GenerationHost,
   lease: Lease,
-  tier: 'train' | 'eval',
-  request: ChatRequest,
+  { tier, request, limits }: Asked,
   lessons: Lessons,
   ending: Ending,
   send: Send,
 ): Promise<Sent> {
   const { model } = lease
   const profile = profileOf(model)
-  const prepared = prepare(request, profile, tier)
+  const ofModel = lease.maxModelLen ?? profile.maxModelLen
+  const isSessions = limits.contextTokens !== null && limits.contextTokens <= (ofModel ?? Infinity)
+  const context = isSessions ? limits.contextTokens : ofModel
+  const most = Math.min(limits.sampledTokens ?? Infinity, (isSessions ? context : null) ?? Infinity)
+  const prepared = limited(prepare(request, profile, tier), most)
   const { tools, messages, parameters: wanted } = prepared.request
-  const sent = (outcome: EngineOutcome): Sent => ({ lease, profile, request: prepared.request, outcome })
+  const sent = (outcome: Sent['outcome']): Sent => ({ lease, profile, request: prepared.request, outcome })
   ending.sent(lease, wanted, prepared.diagnostics)
-  const context = lease.maxModelLen ?? profile.maxModelLen
-  if (isOverlong({ kind: 'messages', request: prepared.request }, context))
-    return sent(overflow(`the conversation is longer than any ${context} tokens`))
+  const beyond = (): Sent['outcome'] =>
+    isSessions ? { type: 'unaffordable' } : overflow(`the conversation is longer than any ${context} tokens`)
+  if (isOverlong({ kind: 'messages', request: prepared.request }, context)) return sent(beyond())
   if (lessons.maxTokens === null) {
     const { overBudget } = lessons
-    const fits = await fittingBudget(lease, context, prepared.request, overBudget !== null, send)
-    const left = fits ?? overBudget?.fittingMaxTokens ?? null
+    const counted = await countedPrompt(lease, context, prepared.request, isSessions || overBudget !== null, send)
+    const room = counted === null || context === null ? null : context - counted
+    if (isSessions && room !== null && room < 1) return sent(beyond())
+    const left = room !== null && room >= 1 ? room : (overBudget?.fittingMaxTokens ?? null)
     // The prompt leaves nothing, or nobody counts it: there is nothing else to send.
     if (left === null && overBudget !== null) return sent(overBudget)
-    if (left !== null) learnBudget(lessons, ending, left)
+    const { max_tokens: asked } = wanted
+    if (left !== null && (overBudget !== null || (typeof asked === 'number' && left < asked))) learnBudget(lessons, ending, left)
   }
-  const parameters = lessons.maxTokens === null ? wanted : { ...wanted, max_tokens: lessons.maxTokens }
+  const parameters = lessons.maxTokens === null ? wanted : { ...wanted, max_tokens: Math.min(lessons.maxTokens, most) }
   ending.sent(lease, parameters, prepared.diagnostics)
   const sound = lessons.needsSoundArguments ? withSoundArguments(messages) : null
   const prompt = { kind: 'messages', messages: sound?.messages ?? messages, tools } as const
@@ -103,24 +118,31 @@ async function sendOnce(
 }
 
 /**
- * What the prompt leaves of the context, for a budget that was refused or that would not fit even an empty prompt; null for any
- * other, when the context or the prompt's length is not known, and when nothing is left: the engine then says so itself.
+ * The length of the prompt, for a budget that was refused or that would not fit even an empty prompt, and where a session has a context
+ * of its own; null for any other, and when the context or the prompt's length is not known.
  */
-async function fittingBudget(
+async function countedPrompt(
   lease: Lease,
   context: number | null,
   request: ChatRequest,
-  wasRefused: boolean,
+  isAsked: boolean,
   send: Send,
 ): Promise<number | null> {
   const { max_tokens: asked } = request.parameters
-  if (context === null || typeof asked !== 'number' || (asked < context && !wasRefused)) return null
-  const counted = await lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)
-  return counted !== null && counted < context ? context - counted : null
+  if (context === null || typeof asked !== 'number' || (asked < context && !isAsked)) return null
+  return lease.replica.engine.countTokens({ kind: 'messages', request }, lease.model, send)
+}
+
+/** A budget that is beyond what the session leaves is cut, and one that nobody named is named. */
+function limited({ request, diagnostics }: Prepared, most: number): Prepared {
+  const { max_tokens: asked } = request.parameters
+  if (most === Infinity || (typeof asked === 'number' && asked <= most)) return { request, diagnostics }
+  const clamped = { code: 'max-tokens-clamped', detail: `${typeof asked === 'number' ? asked : 'any number'} to ${most}, the session's` }
+  return { request: { ...request, parameters: { ...request.parameters, max_tokens: most } }, diagnostics: [...diagnostics, clamped] }
 }
 
 /** What the replica is told of its use; null: we failed before it said anything. */
-function usedAs(outcome: EngineOutcome | null): Parameters<Lease['release']> {
+function usedAs(outcome: Sent['outcome'] | null): Parameters<Lease['release']> {
   switch (outcome?.type) {
     case 'answer':
     case 'aborted':

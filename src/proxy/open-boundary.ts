@@ -228,6 +228,8 @@ export function openBoundary(options: BoundaryOptions): Boundary {
         door: {
           key,
           basePath: `/s/${session}`,
+          beginRun: () => door.beginRun(),
+          budget: () => door.budget(),
           seal: () => door.seal(),
           releaseSealed: () => door.releaseSealed(),
           close() {

@@ -39,8 +39,11 @@ export type Sent = {
   readonly profile: ModelProfile
   /** As prepared for the model. */
   readonly request: ChatRequest
-  readonly outcome: EngineOutcome
+  readonly outcome: EngineOutcome | Unaffordable
 }
+
+/** The conversation is longer than the session may have it; nothing was sent. */
+type Unaffordable = { readonly type: 'unaffordable' }
 
 export type Verdict = { readonly type: 'ended'; readonly generated: Generated } | { readonly type: 'again'; readonly afterMs: number }
 
@@ -79,6 +82,8 @@ export function judge(court: Judge, sent: Sent): Verdict {
       return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
     case 'unserved':
       return failed(failure('gateway-error', outcome.detail))
+    case 'unaffordable':
+      return failed(failure('budget-exhausted', 'the conversation is longer than the session may have it'))
     default:
       return unreachable(outcome)
   }
@@ -126,7 +131,7 @@ export function isUnavailable({ status, message }: Rejection): boolean {
 }
 
 /** The server had no part in it: what was an outage is still one. */
-function isUntaken(outcome: EngineOutcome): boolean {
+function isUntaken(outcome: Sent['outcome']): boolean {
   return outcome.type === 'broken' ? outcome.reply.error === 'refused' : outcome.type === 'rejected' && isUnavailable(outcome)
 }
 

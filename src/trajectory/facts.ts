@@ -2,6 +2,7 @@
 import type { ModelUse } from '../contract/call.ts'
 import type { SessionId, TaskId } from '../contract/ids.ts'
 import type { Outcome } from '../contract/outcome.ts'
+import type { BudgetUse } from '../contract/session-budget.ts'
 import type { Evaluation } from '../evaluators/evaluator.ts'
 
 export type ResultFacts = {
@@ -19,6 +20,8 @@ export type ResultFacts = {
   readonly evaluation: Evaluation | null
   readonly evaluator: string | null
   readonly calls: number
+  /** Absent where nothing was limited, and where there was never a door to a model. */
+  readonly budget?: BudgetUse
   /** Of the last call that has ended. */
   readonly model: ModelUse | null
 }

@@ -86,6 +86,7 @@ export function finishResult(packed: ArrayBuffer | null, facts: ResultFacts): Fi
         trained_tokens: trainedTokens,
         ...(isEvaluation ? { purpose: 'evaluation' } : {}),
         ...(told === null ? {} : { results: told }),
+        ...(facts.budget === undefined ? {} : { budget: facts.budget }),
         ...(facts.agentResult.isolation === undefined ? {} : { isolation: facts.agentResult.isolation }),
         ...(Object.keys(timing.own).length === 0 ? {} : { timing: timing.own }),
       },

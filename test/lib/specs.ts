@@ -43,6 +43,7 @@ export const sessionPolicy: SessionPolicy = {
     teardownMs: 500,
   },
   gradeTimeouts: true,
+  modelBudget: {},
 }
 
 export const gatewayLimits = (changes: Partial<GatewayLimits> = {}): GatewayLimits => ({

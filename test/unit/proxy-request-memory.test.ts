@@ -148,7 +148,7 @@ describe('a session that keeps more than its part', () => {
     const sink = await fixture.chat(door, body)
     fixture.generations.at(-1)?.answer()
     await fixture.settle()
-    return sink.status()
+    return sink.text().includes('memory for the texts of its calls is used up') ? 'its end' : sink.status()
   }
 
   it('makes no more calls once all sessions keep too much, and the others do', async () => {
@@ -157,7 +157,7 @@ describe('a session that keeps more than its part', () => {
     const [greedy, modest] = [opened.openDoor(), opened.openDoor()]
     expect(await answered(opened, modest, saying('a'))).toBe(200)
     expect(await answered(opened, greedy, saying('x'.repeat(10_000)))).toBe(200)
-    expect(await answered(opened, greedy, saying('y'))).toBe(429)
+    expect(await answered(opened, greedy, saying('y'))).toBe('its end')
     expect(await answered(opened, modest, saying('b'))).toBe(200)
     greedy.close()
     expect(await answered(opened, modest, saying('c'))).toBe(200)
@@ -170,7 +170,7 @@ describe('a session that keeps more than its part', () => {
     const opened = openProxy({ settings: { maxTextBytesPerSession: 4_000 } })
     proxy = opened
     const door = opened.openDoor()
-    expect([await answered(opened, door, { ...HELLO, ...more }), await answered(opened, door, saying('y'))]).toEqual([200, 429])
+    expect([await answered(opened, door, { ...HELLO, ...more }), await answered(opened, door, saying('y'))]).toEqual([200, 'its end'])
   })
 })
 

@@ -276,8 +276,8 @@ describe('whatever the order of events', () => {
         await proxy.world.advance(60_000)
         const sealed = await sealing
         expect(sealed.tokens.calls).toHaveLength(sealed.calls.length)
-        const opened = proxy.facts.filter(({ type }) => type === 'call-opened').map(({ call }) => call)
-        const closed = proxy.facts.filter(({ type }) => type === 'call-closed').map(({ call }) => call)
+        const opened = proxy.facts.flatMap((fact) => (fact.type === 'call-opened' ? [fact.call] : []))
+        const closed = proxy.facts.flatMap((fact) => (fact.type === 'call-closed' ? [fact.call] : []))
         expect([...closed].sort()).toEqual([...opened].sort())
         expect(sealed.calls.map(({ id }) => id)).toEqual(closed)
         expect(sealed.calls.map(({ sequence }) => sequence).sort((a, b) => a - b)).toEqual(opened.map((_, index) => index))

@@ -1,5 +1,6 @@
 // Runs a session's effects: asks the sandbox host, opens and seals the door to the model, asks builder, evaluator and ledger.
 import type { GatewayId } from '../../contract/ids.ts'
+import { limitsOf } from '../../contract/session-budget.ts'
 import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
 import type { Harness, HarnessContext, HarnessPlan } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
@@ -97,6 +98,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
       attempt: spec.attempt,
       tier: purposeOf(spec.request.metadata) === 'evaluation' ? 'eval' : 'train',
       pins: pinsOf(spec),
+      limits: limitsOf(spec.request.metadata, policy.modelBudget),
       notify: (fact) => {
         // Facts are counts for budgets and progress; the records themselves stay with the door. A full mailbox only delays them.
         if (context.tell(context.self, fact) === 'full') context.after(REOFFER_MS, fact)
@@ -110,7 +112,8 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
     switch (effect.type) {
       case 'open-door': {
         const opened = openDoor()
-        if (!opened.ok) context.after(0, { type: 'door-refused', error: opened.error })
+        if (opened.ok) opened.door.beginRun()
+        else context.after(0, { type: 'door-refused', error: opened.error })
         return
       }
       case 'answer-finish':
@@ -146,6 +149,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
         prepare(effect.sandbox)
         return
       case 'launch':
+        door?.beginRun()
         launch(effect.sandbox)
         return
       case 'arm':
@@ -328,7 +332,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   }
 
   function finish(effect: Extract<SessionEffect, { type: 'finish' }>): void {
-    const facts = factsOf(spec, options.node, effect)
+    const facts = factsOf(spec, options.node, effect, door?.budget() ?? null)
     const { payload } = effect
     if (payload === null) {
       // Nothing to compute, and nobody to ask: this result must not depend on the part that may have failed.

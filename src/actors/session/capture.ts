@@ -10,6 +10,7 @@ import {
   type SessionStep,
   type Verdict,
 } from './phases.ts'
+import { roomVerdict } from './verdict.ts'
 
 export type Capture = Extract<SessionState, { phase: 'capturing' }>
 
@@ -64,8 +65,8 @@ export function clientEvaluation({ clientReward, cancelled }: Ended): Evaluation
   return { type: 'graded', outcomeReward: clientReward, traceRewards: null, metadata: {} }
 }
 
-function verdictOf({ calls, contextExhausted }: Capture, otherwise: Verdict): Verdict {
-  if (calls === 0) return { outcome: 'harness_error', error: 'the session ended without a single model call' }
-  if (contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
-  return otherwise
+function verdictOf(state: Capture, otherwise: Verdict): Verdict {
+  const room = roomVerdict(state)
+  if (room !== null) return room
+  return state.calls === 0 ? { outcome: 'harness_error', error: 'the session ended without a single model call' } : otherwise
 }

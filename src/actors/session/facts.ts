@@ -1,11 +1,17 @@
 // What a session says of itself in its result: how it ended, by whose word, and what is shown to Polar's readers for that.
 import type { GatewayId } from '../../contract/ids.ts'
 import { OUTCOMES } from '../../contract/outcome.ts'
+import type { BudgetUse } from '../../contract/session-budget.ts'
 import type { ResultFacts } from '../../trajectory/facts.ts'
 import type { SessionSpec } from '../gateway/protocol.ts'
 import type { SessionEffect } from './phases.ts'
 
-export function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<SessionEffect, { type: 'finish' }>): ResultFacts {
+export function factsOf(
+  spec: SessionSpec,
+  node: GatewayId,
+  effect: Extract<SessionEffect, { type: 'finish' }>,
+  budget: BudgetUse | null,
+): ResultFacts {
   const { outcome, error, isFinal } = effect
   const exit = effect.ended?.exit ?? null
   // Polar's readers train a session that timed out only where it was the agent's own budget that ran out.
@@ -34,6 +40,7 @@ export function factsOf(spec: SessionSpec, node: GatewayId, effect: Extract<Sess
     evaluation: effect.evaluation,
     evaluator: spec.kind === 'capture' && effect.evaluation !== null ? 'client' : (spec.request.evaluator?.strategy ?? null),
     calls: effect.calls,
+    ...(budget === null ? {} : { budget }),
     model: effect.model,
   }
 }

@@ -2,6 +2,7 @@
 import type { ModelUse } from '../../contract/call.ts'
 import type { Outcome, SessionStatus } from '../../contract/outcome.ts'
 import type { SessionSummary } from '../../contract/result.ts'
+import type { SessionBudget } from '../../contract/session-budget.ts'
 import type { Evaluation } from '../../evaluators/evaluator.ts'
 import type { Ask } from '../../kernel/ask.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
@@ -26,6 +27,8 @@ export type SessionPolicy = {
   readonly budgets: Budgets
   /** Whether an agent that ran out of time is graded on what it left behind. */
   readonly gradeTimeouts: boolean
+  /** What a session's model calls may come to, where its task does not say. */
+  readonly modelBudget: SessionBudget
 }
 
 export type Verdict = {
@@ -48,6 +51,8 @@ export type Common = {
   /** Of the last call that has ended. */
   readonly model: ModelUse | null
   readonly contextExhausted: boolean
+  /** Which of its budgets is used up, as its agent was told; null while none is. */
+  readonly budgetSpent: string | null
   /** A cancel that came while nothing could be interrupted; it wins over every later outcome. */
   readonly cancelled: CancelReason | null
 }
@@ -138,8 +143,8 @@ export function marked(state: { readonly marks: Marks }, name: string, nowMs: nu
 
 /** What every phase keeps, without what only this one has. */
 export function commonOf(state: Common): Common {
-  const { spec, policy, marks, clock, durations, calls, model, contextExhausted, cancelled } = state
-  return { spec, policy, marks, clock, durations, calls, model, contextExhausted, cancelled }
+  const { spec, policy, marks, clock, durations, calls, model, contextExhausted, budgetSpent, cancelled } = state
+  return { spec, policy, marks, clock, durations, calls, model, contextExhausted, budgetSpent, cancelled }
 }
 
 export function endedOf(state: Ended): Ended {

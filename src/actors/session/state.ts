@@ -19,7 +19,7 @@ import {
 } from './phases.ts'
 import { beginPostRun, built, evaluated, finish, finished, recorded, recordOf, report, sandboxesStopped, sealed } from './post-run.ts'
 import type { Deadline, SessionMessage } from './protocol.ts'
-import { type Judge, overridden, verdictOf } from './verdict.ts'
+import { type Judge, overridden, roomVerdict, verdictOf } from './verdict.ts'
 
 export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: number): SessionState {
   return {
@@ -32,6 +32,7 @@ export function openSession(spec: SessionSpec, policy: SessionPolicy, nowMs: num
     calls: 0,
     model: null,
     contextExhausted: false,
+    budgetSpent: null,
     cancelled: null,
   }
 }
@@ -136,6 +137,9 @@ function proceed(state: Exclude<SessionState, { phase: 'closed' }>, message: Eve
       if (next.phase === 'capturing') return countCall(next, -1)
       return [next, isLive(next) ? [announcement(next, 'RUNNING')] : []]
     }
+    case 'budget-spent':
+      // Who was told so has called, though nothing was counted as a call.
+      return [{ ...state, budgetSpent: state.budgetSpent ?? message.sentence }, [{ type: 'disarm', deadline: 'first-call' }]]
     case 'deadline-passed':
       if (isAhead(state.clock, message.of, nowMs)) return [state, []]
       return deadlinePassed(state, message.of, nowMs)
@@ -199,9 +203,7 @@ function deadlinePassed(state: SessionState, deadline: Deadline, nowMs: number):
       if (!isLive(state)) return [state, []]
       return leaveRun(
         state,
-        state.contextExhausted
-          ? { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
-          : { outcome: 'agent_timeout', error: `the agent ran longer than ${budgets.agentMs} ms` },
+        roomVerdict(state) ?? { outcome: 'agent_timeout', error: `the agent ran longer than ${budgets.agentMs} ms` },
         null,
         nowMs,
       )

@@ -1,5 +1,5 @@
 // What a session's events say about its outcome. Pure, and the only place where blame is decided.
-import { OUTCOMES } from '../../contract/outcome.ts'
+import { OUTCOMES, type Outcome } from '../../contract/outcome.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { SealedCalls } from '../../proxy/boundary.ts'
 import type { AgentEnded } from '../sandbox/protocol.ts'
@@ -14,13 +14,20 @@ const MAX_REASON = 200
 export type Judge = (ended: AgentEnded) => string | null
 
 export function verdictOf(state: Live, ended: AgentEnded, judge: Judge): Verdict {
-  if (state.contextExhausted) return { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' }
+  const room = roomVerdict(state)
+  if (room !== null) return room
   if (ended.exit.type === 'lost') return { outcome: 'runtime_error', error: 'the agent’s process vanished without an exit status' }
   const howItEnded = ended.exit.type === 'exited' ? `exit code ${ended.exit.code}` : `signal ${ended.exit.signal}`
   if (state.calls === 0) return { outcome: 'harness_error', error: withoutCall(howItEnded, ended) }
   const fault = judge(ended)
   if (ended.exit.type === 'exited' && ended.exit.code === 0 && fault === null) return { outcome: 'completed', error: null }
   return { outcome: 'agent_error', error: fault ?? `the agent ended with ${howItEnded}` }
+}
+
+/** Of an agent that had no room left, however it ended then: it was its end. */
+export function roomVerdict({ budgetSpent, contextExhausted }: Common): Verdict | null {
+  if (budgetSpent !== null) return { outcome: 'budget_exhausted', error: budgetSpent }
+  return contextExhausted ? { outcome: 'context_exhausted', error: 'the conversation no longer fits the model’s context' } : null
 }
 
 /** The last line of stderr is where a program says why it gave up: no such command, no such module, a missing key. */
@@ -34,7 +41,7 @@ function withoutCall(howItEnded: string, { stderrTail }: AgentEnded): string {
 /** An engine failure that the agent could not get over is not the policy's fault. */
 export function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, sealed: SealedCalls | null): Verdict {
   if (sealed === null) return state.verdict
-  if (state.verdict.outcome !== 'agent_error' && state.verdict.outcome !== 'completed') return state.verdict
+  if (!OVERCOME.has(state.verdict.outcome)) return state.verdict
   const last = sealed.calls.at(-1)
   const hasFailed = last !== undefined && (last.status === 'failed' || last.status === 'aborted')
   if (sealed.upstreamFailures > 0 && hasFailed && !isAgentsOwn(last.httpStatus)) {
@@ -42,6 +49,9 @@ export function afterSeal(state: Extract<SessionState, { phase: 'sealing' }>, se
   }
   return state.verdict
 }
+
+/** How an agent ends that could not get over a failure: of its own accord, or by what the failure cost it. */
+const OVERCOME: ReadonlySet<Outcome> = new Set(['completed', 'agent_error', 'budget_exhausted'])
 
 /** The statuses of a request that was refused for what it is: no agent gets another attempt by ending with one. */
 function isAgentsOwn(status: number): boolean {

@@ -1,6 +1,7 @@
 // What a session and a task gave, as they are read and called back.
 import { z } from 'zod'
 import { RESULTS_TOLD } from '../result-form.ts'
+import { SPENDABLE } from '../session-budget.ts'
 import { sessionTiming } from './timing.ts'
 import { trace } from './trace.ts'
 import { trajectory } from './trajectory.ts'
@@ -15,6 +16,18 @@ const resultReference = z
   })
   .describe('where the traces are, of a result that is told by reference')
 
+const spent = z.object({ limit: z.number(), used: z.number() }).optional()
+const budgetUse = z.object({
+  calls: spent,
+  sampled_tokens: spent.describe('of all calls'),
+  context_tokens: spent.describe('of the longest call, prompt and answer'),
+  seconds: spent.describe('of the run, without pauses of inference'),
+  used_up: z
+    .enum(SPENDABLE)
+    .nullable()
+    .describe("the first of them, after which its agent was only told so; text_bytes: the node's memory for the texts of its calls"),
+})
+
 /** Ours, where Polar's model allows more keys; what a peer did not send is absent. */
 const ownMetadata = z.object({
   schema_version: z.string().describe('of the messages, `major.minor`'),
@@ -26,6 +39,7 @@ const ownMetadata = z.object({
   outcome_class: z.string().describe('who is to blame: policy, harness, infra, evaluator or cancelled'),
   reward: reward.nullable(),
   calls: count.describe('model calls of the attempt'),
+  budget: budgetUse.optional().describe('of its model calls; absent where nothing was limited'),
   trained_tokens: count,
   isolation: z.string().optional().describe('how the agent was kept apart, where the runtime says'),
   timing: z.record(z.string(), milliseconds).optional().describe("milliseconds by stages that are not Polar's"),

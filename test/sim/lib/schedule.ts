@@ -81,6 +81,7 @@ export function drawSchedule(seed: number): Schedule {
         teardownMs: TEARDOWN_MS,
       },
       gradeTimeouts: chance(0.5),
+      modelBudget: {},
     },
     boundary: { engineDeadlineMs: 30_000, acquireDeadlineMs: 60_000, callsPerSession: pick(1, 2, 8), callsPerThread: pick(4, 1_024) },
     // Seldom so small that calls find no room in it.
