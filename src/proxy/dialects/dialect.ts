@@ -4,6 +4,7 @@ import type { SamplingPins } from '../boundary.ts'
 import type { ChatAnswer, Countable, NormalisedCall, ToolCall } from '../chat.ts'
 import type { Failure } from '../failure.ts'
 import type { JsonObject } from '../json.ts'
+import type { AnswerDelta } from '../live/answer-delta.ts'
 import type { Reading } from './reading.ts'
 
 /** What a session allows, and what the URL already said (Google names model and form of the answer in the path). */
@@ -28,7 +29,9 @@ export type ReplyStream = {
   open(answer: ChatAnswer | null): string
   /** Data that keeps a waiting client patient; comments do not. */
   beat(): string
-  /** The rest of the body, terminal event included. */
+  /** What this client is told at once of what the answer has grown by; empty when it is told later. */
+  delta(delta: AnswerDelta): string
+  /** The rest of the body, terminal event included. The deltas so far are the beginning of this answer. */
   answer(answer: ChatAnswer): Iterable<string>
   /** A failure after the head; null where only a cut connection is understood. */
   failure(failure: Failure): string | null

@@ -1,5 +1,5 @@
 // Reading one OpenAI-shaped chat completion strictly: message, finish reason, usage, and tokens that either agree or carry an error.
-import type { FinishReason, Usage } from '../../contract/call.ts'
+import type { Diagnostic, FinishReason, Usage } from '../../contract/call.ts'
 import type { AnswerMessage, ToolCall } from '../chat.ts'
 import { isObject, type JsonObject } from '../json.ts'
 import type { CapturedTokens, EngineReply, HttpResponse } from './engine.ts'
@@ -36,6 +36,11 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
   const body = parsed.ok && isObject(parsed.value) ? parsed.value : null
   // The parser's own sentence quotes the body, which is not for clients to see.
   if (body === null) return { type: 'garbled', detail: parsed.ok ? 'the body is not an object' : 'the body is not JSON' }
+  return readCompletionBody(body, places, [])
+}
+
+/** `diagnostics`: what was odd before it was a body. */
+export function readCompletionBody(body: JsonObject, places: Places, diagnostics: readonly Diagnostic[]): EngineReply {
   const choice: unknown = Array.isArray(body.choices) ? body.choices[0] : undefined
   if (!isObject(choice)) return { type: 'garbled', detail: 'choices[0] is missing' }
   const message = readMessage(choice.message)
@@ -67,7 +72,7 @@ export function readCompletion(response: HttpResponse, places: Places): EngineRe
     answer: { message, finishReason, usage: readUsage(reported, tokens), stopSequence, logprobs },
     tokens,
     ...weights,
-    diagnostics: [],
+    diagnostics,
   }
 }
 

@@ -3,7 +3,8 @@ import type { CaptureError, Diagnostic, EngineKind } from '../../contract/call.t
 import type { AnswerFormat } from '../answer-text/answer-text.ts'
 import type { ChatAnswer, ChatMessage, Countable, Tool } from '../chat.ts'
 import type { JsonObject } from '../json.ts'
-import type { TransportReply } from './transport.ts'
+import type { Tell } from '../live/answer-delta.ts'
+import type { Follow, TransportReply } from './transport.ts'
 import type { Weights } from './weight-spans.ts'
 
 type EnginePrompt =
@@ -71,7 +72,7 @@ export type EngineReply =
   | { readonly type: 'garbled'; readonly detail: string }
 
 /** One exchange with the engine's server, within the call's own deadline; never rejects. */
-export type Send = (request: HttpRequest) => Promise<TransportReply>
+export type Send = (request: HttpRequest, follow?: Follow) => Promise<TransportReply>
 
 export type EngineOutcome =
   | EngineReply
@@ -86,6 +87,11 @@ export type Engine = {
   readonly sleepPath: string | null
   /** One generation, by as many exchanges as it takes. Never rejects. */
   generate(request: EngineRequest, send: Send): Promise<EngineOutcome>
+  /**
+   * The same generation as a stream: what is certain of the answer is told as it comes, in order, and the outcome is that of `generate`.
+   * Null for an engine whose streams lose what is captured. Never rejects.
+   */
+  readonly stream: ((request: EngineRequest, send: Send, tell: Tell) => Promise<EngineOutcome>) | null
   /** Length of the prompt by the engine's own tokenizer; null when it does not say. Never rejects. */
   countTokens(countable: Countable, model: string, send: Send): Promise<number | null>
 }

@@ -63,6 +63,8 @@ export const llamacpp: Engine = {
     const reply = await send(post('/completion', body))
     return reply.ok ? readOwnCompletion(reply.response, request, prompt) : { type: 'broken', reply }
   },
+  // Its streams leave out each token that ends inside a character (server-context.cpp: process_token).
+  stream: null,
   async countTokens(countable, model, send) {
     const text = countable.kind === 'text' ? countable.text : await renderCountable(countable, model, send)
     if (text === null) return null

@@ -1,9 +1,12 @@
 // SGLang's own /generate: the boundary tokenises by the engine's tokenizer, sends ids, and reads the bare text itself.
+import { openGrowingText } from '../answer-text/growing-text.ts'
 import { isObject, type JsonObject } from '../json.ts'
 import { readFinishReason } from './completion.ts'
 import { countByTokenizer } from './count.ts'
-import type { Engine, EngineOutcome, EngineReply, EngineRequest, HttpResponse, Send } from './engine.ts'
+import type { Engine, EngineOutcome, EngineReply, EngineRequest, HttpRequest, HttpResponse, Send } from './engine.ts'
 import { bodyOf, isSuccess, post } from './engine-json.ts'
+import { follow } from './following.ts'
+import { openGeneratedFold } from './generated-fold.ts'
 import { answerOf } from './own-answer.ts'
 import { conversationBody, type OwnPrompt, opensThought, parsesCalls, samplerParameters, unservable } from './own-prompt.ts'
 import { readRejection, refused } from './rejection.ts'
@@ -49,25 +52,54 @@ export const sglangNative: Engine = {
   kind: 'sglang-native',
   sleepPath: null,
   async generate(request, send) {
-    const written = writeParameters(request)
-    if (!written.ok) return written.outcome
-    const refusal = unservable(request)
-    if (refusal !== null) return refusal
-    const prompt = await promptOf(request, send)
-    if (!prompt.ok) return prompt.outcome
-    const body = {
-      input_ids: prompt.ids,
-      ...written.body,
-      return_logprob: true,
-      top_logprobs_num: request.topLogprobs,
-      // Texts of single tokens cost the server a decode each, and only alternatives are told apart by them.
-      return_text_in_logprobs: request.topLogprobs > 0,
-      stream: false,
-    }
-    const reply = await send(post('/generate', body))
-    return reply.ok ? readGenerated(reply.response, request, prompt) : { type: 'broken', reply }
+    const asked = await ask(request, send, false)
+    if (!asked.ok) return asked.outcome
+    const reply = await send(asked.http)
+    return reply.ok ? readResponse(reply.response, request, asked.prompt) : { type: 'broken', reply }
+  },
+  async stream(request, send, tell) {
+    const asked = await ask(request, send, true)
+    if (!asked.ok) return asked.outcome
+    const { prompt } = asked
+    const { format, parameters } = request
+    const parsesCallsOf = parsesCalls(request) && format.calls !== 'none'
+    const growing = openGrowingText(
+      { format, beginsInThought: prompt.beginsInThought, parsesCalls: parsesCallsOf, stops: stopsOf(parameters) },
+      tell,
+    )
+    const fold = openGeneratedFold(growing, (body) => readGenerated(body, request, prompt))
+    return follow(asked.http, send, fold, (response) => readResponse(response, request, prompt))
   },
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/v1/tokenize', send),
+}
+
+type Asked =
+  | { readonly ok: true; readonly http: HttpRequest; readonly prompt: Extract<OwnPrompt, { ok: true }> }
+  | { readonly ok: false; readonly outcome: EngineOutcome }
+
+async function ask(request: EngineRequest, send: Send, isStream: boolean): Promise<Asked> {
+  const written = writeParameters(request)
+  if (!written.ok) return written
+  const refusal = unservable(request)
+  if (refusal !== null) return { ok: false, outcome: refusal }
+  const prompt = await promptOf(request, send)
+  if (!prompt.ok) return prompt
+  const body = {
+    input_ids: prompt.ids,
+    ...written.body,
+    return_logprob: true,
+    top_logprobs_num: request.topLogprobs,
+    // Texts of single tokens cost the server a decode each, and only alternatives are told apart by them.
+    return_text_in_logprobs: request.topLogprobs > 0,
+    stream: isStream,
+  }
+  return { ok: true, http: post('/generate', body), prompt }
+}
+
+/** An engine takes one as a string. */
+function stopsOf({ stop }: JsonObject): readonly string[] {
+  if (typeof stop === 'string') return [stop]
+  return Array.isArray(stop) ? stop.filter((each) => typeof each === 'string') : []
 }
 
 type Written = { readonly ok: true; readonly body: JsonObject } | { readonly ok: false; readonly outcome: EngineOutcome }
@@ -104,9 +136,11 @@ async function promptOf(request: EngineRequest, send: Send): Promise<OwnPrompt> 
   return { ok: false, outcome: { type: 'unserved', detail: 'the server has no tokenizer route (/v1/tokenize)' } }
 }
 
-function readGenerated(response: HttpResponse, request: EngineRequest, prompt: Extract<OwnPrompt, { ok: true }>): EngineReply {
-  if (!isSuccess(response)) return readRejection(response)
-  const body = bodyOf(response)
+function readResponse(response: HttpResponse, request: EngineRequest, prompt: Extract<OwnPrompt, { ok: true }>): EngineReply {
+  return isSuccess(response) ? readGenerated(bodyOf(response), request, prompt) : readRejection(response)
+}
+
+function readGenerated(body: JsonObject | null, request: EngineRequest, prompt: Extract<OwnPrompt, { ok: true }>): EngineReply {
   const meta: unknown = body?.meta_info
   if (body === null || typeof body.text !== 'string' || !isObject(meta)) {
     return { type: 'garbled', detail: 'the body has no text and meta_info' }

@@ -41,6 +41,8 @@ export const sglang = chatCompletions({
       },
       matchedStop: (choice) => choice.matched_stop,
     }),
+  // It refuses ids in streams, and without them nothing could be trained.
+  stream: null,
   countTokens: (countable, model, send) => countByTokenizer(countable, model, '/v1/tokenize', send),
 })
 

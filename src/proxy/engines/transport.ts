@@ -9,9 +9,15 @@ export type TransportReply =
   | { readonly ok: true; readonly response: HttpResponse }
   | { readonly ok: false; readonly error: TransportFailure; readonly detail: string }
 
+/** Takes a piece of an event stream as it comes, and says how many bytes of what it took it still holds. */
+export type Follow = (bytes: Uint8Array) => number
+
 export type Connection = {
-  /** Never rejects. The only deadline is the signal. */
-  send(request: HttpRequest, signal: AbortSignal): Promise<TransportReply>
+  /**
+   * Never rejects. The only deadline is the signal. With `follow`, the body of a successful event stream goes there piece by piece and the
+   * reply's own body stays empty; any other body is collected as ever.
+   */
+  send(request: HttpRequest, signal: AbortSignal, follow?: Follow): Promise<TransportReply>
   close(): Promise<void>
 }
 
@@ -34,7 +40,7 @@ export const undiciTransport: Transport = (url, maxResponseBytes) => {
   // Generations are silent for as long as they think: undici's 300 s defaults would cut them. The in-flight cap bounds the sockets.
   const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 }, connections: null, pipelining: 1 })
   return {
-    async send(request, signal) {
+    async send(request, signal, follow) {
       try {
         const reply = await agent.request({
           origin: base.origin,
@@ -44,21 +50,22 @@ export const undiciTransport: Transport = (url, maxResponseBytes) => {
           body: request.body,
           signal,
         })
+        const head = { status: reply.statusCode, headers: singleHeaders(reply.headers) }
         const chunks: Uint8Array[] = []
         let size = 0
-        for await (const chunk of reply.body) {
-          const bytes: Uint8Array = chunk
+        const collect = (bytes: Uint8Array): number => {
+          chunks.push(bytes)
           size += bytes.byteLength
-          if (size > maxResponseBytes) {
+          return size
+        }
+        const take = follow !== undefined && isEventStream(head) ? follow : collect
+        for await (const chunk of reply.body) {
+          if (take(chunk) > maxResponseBytes) {
             reply.body.destroy()
             return { ok: false, error: 'too-large', detail: `the engine's answer exceeds ${maxResponseBytes} bytes` }
           }
-          chunks.push(bytes)
         }
-        return {
-          ok: true,
-          response: { status: reply.statusCode, headers: singleHeaders(reply.headers), body: Buffer.concat(chunks, size) },
-        }
+        return { ok: true, response: { ...head, body: Buffer.concat(chunks, size) } }
       } catch (error) {
         return { ok: false, error: signal.aborted ? 'aborted' : classify(error), detail: explain(error) }
       }
@@ -67,6 +74,11 @@ export const undiciTransport: Transport = (url, maxResponseBytes) => {
       await agent.destroy()
     },
   }
+}
+
+/** Whether an answer came in pieces; what follows a stream asks the same of the head that it gets back. */
+export function isEventStream({ status, headers }: Pick<HttpResponse, 'status' | 'headers'>): boolean {
+  return status >= 200 && status <= 299 && headers['content-type']?.startsWith('text/event-stream') === true
 }
 
 function singleHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {

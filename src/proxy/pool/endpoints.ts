@@ -34,9 +34,9 @@ export function openEndpoints(transport: Transport, maxResponseBytes: number): E
       endpoint.users += 1
       let isOpen = true
       return {
-        send(request, signal) {
+        send(request, signal, follow) {
           if (request.method === 'GET') return askOnce(endpoint, request, signal)
-          return endpoint.connection.send(rank === null ? request : placed(request, rank), signal)
+          return endpoint.connection.send(rank === null ? request : placed(request, rank), signal, follow)
         },
         async close() {
           if (!isOpen) return

@@ -1,9 +1,9 @@
 // The pivot → one Anthropic message: thinking, text and tool calls as blocks, built once for both forms of the answer.
 import type { Usage } from '../../../contract/call.ts'
 import { unreachable } from '../../../kernel/unreachable.ts'
-import type { ChatAnswer, ToolCall } from '../../chat.ts'
+import type { ChatAnswer } from '../../chat.ts'
 import type { JsonObject } from '../../json.ts'
-import { exactObject, objectText } from '../arguments.ts'
+import { exactObject } from '../arguments.ts'
 import type { AnswerIdentity } from '../dialect.ts'
 import { signatureOf } from '../signature.ts'
 
@@ -20,9 +20,6 @@ type ToolUseBlock = {
   readonly caller: { readonly type: 'direct' }
 }
 
-/** A block, and for a tool call the text that a stream sends of its input. */
-export type ToldBlock = { readonly block: ThinkingBlock | TextBlock } | { readonly block: ToolUseBlock; readonly inputText: string }
-
 export function writeAnthropic(answer: ChatAnswer, identity: AnswerIdentity, wishes: AnthropicWishes): string {
   return JSON.stringify(messageOf(answer, identity, wishes))
 }
@@ -30,7 +27,7 @@ export function writeAnthropic(answer: ChatAnswer, identity: AnswerIdentity, wis
 export function messageOf(answer: ChatAnswer, identity: AnswerIdentity, wishes: AnthropicWishes) {
   return {
     ...messageHead(identity),
-    content: blocksOf(answer, identity).map(({ block }) => block),
+    content: blocksOf(answer, identity),
     ...stopOf(answer, wishes),
     usage: usageOf(answer.usage),
   }
@@ -50,21 +47,26 @@ export function messageHead(identity: AnswerIdentity) {
 }
 
 /** Never empty. An empty text stands only where there is neither text nor call: clients take an answer with nothing to see for a fault. */
-export function blocksOf({ message }: ChatAnswer, identity: AnswerIdentity): readonly ToldBlock[] {
+function blocksOf({ message }: ChatAnswer, identity: AnswerIdentity): (ThinkingBlock | TextBlock | ToolUseBlock)[] {
   const { reasoning_content: reasoning = '', tool_calls: calls = [] } = message
   const text = message.content ?? ''
-  const thinking: ThinkingBlock = { type: 'thinking', thinking: reasoning, signature: signatureOf(identity.id) }
-  const shown: TextBlock = { type: 'text', text, citations: null }
   return [
-    ...(reasoning === '' ? [] : [{ block: thinking }]),
-    ...(text === '' && calls.length > 0 ? [] : [{ block: shown }]),
-    ...calls.map(toolUse),
+    ...(reasoning === '' ? [] : [thinkingBlock(reasoning, signatureOf(identity.id))]),
+    ...(text === '' && calls.length > 0 ? [] : [textBlock(text)]),
+    ...calls.map(({ id, function: { name, arguments: input } }) => toolUseBlock(id, name, exactObject(input) ?? {})),
   ]
 }
 
-function toolUse({ id, function: { name, arguments: text } }: ToolCall): ToldBlock {
-  const input = exactObject(text) ?? {}
-  return { block: { type: 'tool_use', id, name, input, caller: { type: 'direct' } }, inputText: objectText(text) }
+export function thinkingBlock(thinking: string, signature: string): ThinkingBlock {
+  return { type: 'thinking', thinking, signature }
+}
+
+export function textBlock(text: string): TextBlock {
+  return { type: 'text', text, citations: null }
+}
+
+export function toolUseBlock(id: string, name: string, input: JsonObject): ToolUseBlock {
+  return { type: 'tool_use', id, name, input, caller: { type: 'direct' } }
 }
 
 /** The reason follows what the message holds: a call is never told as `end_turn`, and `tool_use` never without a call. */

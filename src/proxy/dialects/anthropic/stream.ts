@@ -1,10 +1,13 @@
 // The pivot → an Anthropic event stream, as it grows or all at once: message_start, blocks one after another, message_delta, message_stop.
 import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer } from '../../chat.ts'
+import { type AnswerDelta, addTold, nothingTold, restOf } from '../../live/answer-delta.ts'
+import { objectText } from '../arguments.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
 import { pieces } from '../pieces.ts'
+import { signatureOf } from '../signature.ts'
 import { streamedError } from './error.ts'
-import { type AnthropicWishes, blocksOf, messageHead, stopOf, type ToldBlock, usageOf } from './response.ts'
+import { type AnthropicWishes, messageHead, stopOf, textBlock, thinkingBlock, toolUseBlock, usageOf } from './response.ts'
 
 const UNKNOWN_USAGE = { promptTokens: 0, completionTokens: 0, cachedTokens: null, reasoningTokens: null }
 
@@ -18,35 +21,37 @@ export function openAnthropicStream(identity: AnswerIdentity, wishes: AnthropicW
 
   const delta = (fields: object): string => event('content_block_delta', { index, delta: fields })
 
-  function begin(block: OpenBlock, start: object): string {
-    const ended = end()
+  function* begin(block: OpenBlock, start: object): Iterable<string> {
+    yield* end()
     open = block
     index += 1
-    return ended + event('content_block_start', { index, content_block: start })
+    yield event('content_block_start', { index, content_block: start })
   }
 
-  function end(): string {
-    if (open === null) return ''
-    const rest = lastDeltas(open, identity).map(delta).join('')
+  function* end(): Iterable<string> {
+    if (open === null) return
+    for (const last of lastDeltas(open, identity)) yield delta(last)
     open = null
-    return rest + event('content_block_stop', { index })
+    yield event('content_block_stop', { index })
   }
 
-  function tell(added: AnswerDelta): string {
+  function* tell(added: AnswerDelta): Iterable<string> {
     addTold(told, added)
     switch (added.type) {
       case 'reasoning':
-        return (
-          (open?.type === 'thinking' ? '' : begin({ type: 'thinking' }, thinkingBlock('', ''))) +
-          delta({ type: 'thinking_delta', thinking: added.text })
-        )
+        if (open?.type !== 'thinking') yield* begin({ type: 'thinking' }, thinkingBlock('', ''))
+        yield delta({ type: 'thinking_delta', thinking: added.text })
+        return
       case 'content':
-        return (open?.type === 'text' ? '' : begin({ type: 'text' }, textBlock(''))) + delta({ type: 'text_delta', text: added.text })
+        if (open?.type !== 'text') yield* begin({ type: 'text' }, textBlock(''))
+        yield delta({ type: 'text_delta', text: added.text })
+        return
       case 'call':
-        return begin({ type: 'tool_use', input: added.arguments }, toolUseBlock(added.id, added.name, {}))
+        yield* begin({ type: 'tool_use', input: added.arguments }, toolUseBlock(added.id, added.name, {}))
+        return
       case 'arguments':
         if (open?.type === 'tool_use') open.input += added.text
-        return ''
+        return
       default:
         return unreachable(added)
     }
@@ -59,17 +64,17 @@ export function openAnthropicStream(identity: AnswerIdentity, wishes: AnthropicW
       return event('message_start', { message: { ...messageHead(identity), content: [], stop_reason: null, stop_sequence: null, usage } })
     },
     beat: () => event('ping', {}),
-    delta: tell,
+    delta: (added) => [...tell(added)].join(''),
     *answer(answer: ChatAnswer) {
-      for (const added of restOf(answer, told)) yield tell(added)
+      for (const added of restOf(answer, told)) yield* tell(added)
       // Clients take an answer with nothing to see for a fault.
-      if (told.content === 0 && told.calls.length === 0) yield begin({ type: 'text' }, textBlock(''))
-      yield end()
+      if (told.content === 0 && told.calls.length === 0) yield* begin({ type: 'text' }, textBlock(''))
+      yield* end()
       const last = { ...stopOf(answer, wishes), container: null, stop_details: null }
       yield event('message_delta', { delta: last, usage: usageOf(answer.usage) })
       yield event('message_stop', {})
     },
-    failure: (failure) => `event: error\ndata: ${JSON.stringify(errorBody(failure, `msg_${identity.id}`))}\n\n`,
+    failure: (failure) => `event: error\ndata: ${JSON.stringify(streamedError(failure, `msg_${identity.id}`))}\n\n`,
   }
 }
 

@@ -17,8 +17,7 @@ export type GoogleWishes = {
 }
 
 export function writeGoogle(answer: ChatAnswer, identity: AnswerIdentity, wishes: GoogleWishes): string {
-  const parts = partsOf(answer, identity, wishes, (text) => (text === '' ? [] : [text]))
-  return JSON.stringify(responseOf(parts, identity, closing(answer, wishes)))
+  return JSON.stringify(responseOf(partsOf(answer, identity, wishes), identity, closing(answer, wishes)))
 }
 
 /** What comes with the last part only: agents take a finish reason for the end. */
@@ -39,25 +38,31 @@ export function responseOf(parts: readonly object[], identity: AnswerIdentity, l
  * The signature stands where Google puts it, on the first call, or else on the last part; when the text is cut, on every piece of it,
  * because clients that join pieces keep the first one's or the last one's.
  */
-export function partsOf(
-  answer: ChatAnswer,
-  identity: AnswerIdentity,
-  wishes: GoogleWishes,
-  cut: (text: string) => readonly string[],
-): readonly object[] {
+function partsOf(answer: ChatAnswer, identity: AnswerIdentity, wishes: GoogleWishes): readonly object[] {
   const { reasoning_content: reasoning = '', content, tool_calls: calls = [] } = answer.message
-  const texts = cut(content ?? '')
-  const shown = calls.length === 0 && texts.length === 0 ? [''] : texts
-  const thoughtSignature = signatureOf(identity.id)
-  const signed = (isSigned: boolean): object => (isSigned ? { thoughtSignature } : {})
+  const text = content ?? ''
   return [
-    ...(wishes.thoughts ? cut(reasoning).map((text) => ({ text, thought: true })) : []),
-    ...shown.map((text) => ({ text, ...signed(calls.length === 0) })),
-    ...calls.map(({ id, function: { name, arguments: args } }, index) => ({
-      functionCall: { id, name, args: exactObject(args) ?? {} },
-      ...signed(index === 0),
-    })),
+    ...(wishes.thoughts && reasoning !== '' ? [thoughtPart(reasoning)] : []),
+    ...(text === '' && calls.length > 0 ? [] : [textPart(text, calls.length === 0 ? identity : null)]),
+    ...calls.map(({ id, function: { name, arguments: args } }, index) => callPart(id, name, args, index === 0 ? identity : null)),
   ]
+}
+
+export function thoughtPart(text: string): object {
+  return { text, thought: true }
+}
+
+/** With an identity, signed by it. */
+export function textPart(text: string, signer: AnswerIdentity | null): object {
+  return { text, ...signed(signer) }
+}
+
+export function callPart(id: string, name: string, args: string, signer: AnswerIdentity | null): object {
+  return { functionCall: { id, name, args: exactObject(args) ?? {} }, ...signed(signer) }
+}
+
+function signed(signer: AnswerIdentity | null): object {
+  return signer === null ? {} : { thoughtSignature: signatureOf(signer.id) }
 }
 
 export function closing(answer: ChatAnswer, wishes: GoogleWishes): Closing {

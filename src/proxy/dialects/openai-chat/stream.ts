@@ -1,7 +1,8 @@
-// The pivot → a complete chat.completion.chunk stream: role, deltas, finish, usage when asked, [DONE].
+// The pivot → a chat.completion.chunk stream, as it grows or all at once: role, deltas, finish, usage when asked, [DONE].
+import { unreachable } from '../../../kernel/unreachable.ts'
 import type { ChatAnswer } from '../../chat.ts'
+import { type AnswerDelta, addTold, nothingTold, restOf } from '../../live/answer-delta.ts'
 import type { AnswerIdentity, ReplyStream } from '../dialect.ts'
-import { pieces } from '../pieces.ts'
 import { type ChatWishes, completionId, writeLogprobs, writeUsage } from './response.ts'
 
 export function openChatStream(identity: AnswerIdentity, wishes: ChatWishes): ReplyStream {
@@ -16,18 +17,33 @@ export function openChatStream(identity: AnswerIdentity, wishes: ChatWishes): Re
   const delta = (content: object, finish: string | null = null, extra: object = {}): string =>
     frame({ ...head, choices: [{ index: 0, delta: content, ...extra, finish_reason: finish }], ...usage })
 
+  const told = nothingTold()
+
+  function tell(added: AnswerDelta): string {
+    addTold(told, added)
+    const index = told.calls.length - 1
+    switch (added.type) {
+      case 'reasoning':
+        return delta({ reasoning_content: added.text })
+      case 'content':
+        return delta({ content: added.text })
+      case 'call':
+        return delta({
+          tool_calls: [{ index, id: added.id, type: 'function', function: { name: added.name, arguments: added.arguments } }],
+        })
+      case 'arguments':
+        return delta({ tool_calls: [{ index, function: { arguments: added.text } }] })
+      default:
+        return unreachable(added)
+    }
+  }
+
   return {
     open: () => delta({ role: 'assistant', content: '' }),
     beat: () => delta({}),
+    delta: tell,
     *answer(answer: ChatAnswer) {
-      const { reasoning_content: reasoning, content, tool_calls: calls } = answer.message
-      for (const piece of pieces(reasoning ?? '')) yield delta({ reasoning_content: piece })
-      for (const piece of pieces(content ?? '')) yield delta({ content: piece })
-      for (const [index, call] of (calls ?? []).entries()) {
-        const [first = '', ...rest] = pieces(call.function.arguments)
-        yield delta({ tool_calls: [{ index, id: call.id, type: 'function', function: { name: call.function.name, arguments: first } }] })
-        for (const piece of rest) yield delta({ tool_calls: [{ index, function: { arguments: piece } }] })
-      }
+      for (const added of restOf(answer, told)) yield tell(added)
       const logprobs = writeLogprobs(answer, wishes)
       yield delta({}, answer.finishReason, logprobs === null ? {} : { logprobs })
       if (wishes.includeUsage) yield frame({ ...head, choices: [], usage: writeUsage(answer.usage) })

@@ -9,7 +9,7 @@ import { itemId } from './item-ids.ts'
 import { type LocalShellAction, localShellAction, type ShellAction, shellAction } from './shell.ts'
 import type { Face } from './tools.ts'
 
-type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 type SummaryPart = { readonly type: 'summary_text'; readonly text: string }
 export type TextPart = {
   readonly type: 'output_text'
@@ -47,23 +47,10 @@ export type OutputItem = ReasoningItem | MessageItem | FunctionCallItem | Custom
 export function writeOutput(answer: ChatAnswer, identity: AnswerIdentity, faces: ReadonlyMap<string, Face>): readonly OutputItem[] {
   const { reasoning_content: reasoning, content, tool_calls: calls = [] } = answer.message
   const items: OutputItem[] = []
-  if (reasoning !== undefined && reasoning !== '') {
-    items.push({
-      id: itemId('reasoning', identity.id, items.length),
-      type: 'reasoning',
-      summary: [{ type: 'summary_text', text: reasoning }],
-      encrypted_content: signatureOf(identity.id),
-    })
-  }
+  if (reasoning !== undefined && reasoning !== '') items.push(reasoningItem(reasoning, identity.id, items.length))
   const text = content ?? ''
   if (text !== '' || calls.length === 0) {
-    items.push({
-      id: itemId('message', identity.id, items.length),
-      type: 'message',
-      status: calls.length === 0 ? lastStatus(answer) : 'completed',
-      role: 'assistant',
-      content: [outputText(text)],
-    })
+    items.push(messageItem(text, calls.length === 0 ? lastStatus(answer) : 'completed', identity.id, items.length))
   }
   for (const [index, call] of calls.entries()) {
     const status = index === calls.length - 1 ? lastStatus(answer) : 'completed'
@@ -72,17 +59,30 @@ export function writeOutput(answer: ChatAnswer, identity: AnswerIdentity, faces:
   return items
 }
 
+export function reasoningItem(text: string, of: string, place: number): ReasoningItem {
+  return {
+    id: itemId('reasoning', of, place),
+    type: 'reasoning',
+    summary: [{ type: 'summary_text', text }],
+    encrypted_content: signatureOf(of),
+  }
+}
+
+export function messageItem(text: string, status: ItemStatus, of: string, place: number): MessageItem {
+  return { id: itemId('message', of, place), type: 'message', status, role: 'assistant', content: [outputText(text)] }
+}
+
 export function outputText(text: string): TextPart {
   return { type: 'output_text', annotations: [], logprobs: [], text }
 }
 
 /** Only what was sampled last can be unfinished. */
-function lastStatus({ finishReason }: ChatAnswer): ItemStatus {
+export function lastStatus({ finishReason }: ChatAnswer): ItemStatus {
   return finishReason === 'length' || finishReason === 'content_filter' ? 'incomplete' : 'completed'
 }
 
 /** A tool that was not declared is told as a function: the client knows best what to say to it. */
-function writeCall(call: ToolCall, face: Face | undefined, status: ItemStatus, of: string, place: number): OutputItem {
+export function writeCall(call: ToolCall, face: Face | undefined, status: ItemStatus, of: string, place: number): OutputItem {
   const { name, arguments: argumentsText } = call.function
   const known = face ?? { kind: 'function', name, namespace: null }
   const rest = { status, call_id: call.id }
