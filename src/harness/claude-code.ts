@@ -78,6 +78,7 @@ export const claudeCodeHarness: Harness = {
         uploads: skillsUpload(context, `${config}/skills`),
         setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup],
         run: { command: `exec ${program.words} ${words.join(' ')} <${prompt.stdin}`, env, label: 'agent' },
+        logs: [`${config}/projects`],
       },
     }
   },

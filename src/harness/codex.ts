@@ -99,10 +99,8 @@ export const codexHarness: Harness = {
     }
     if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program.words), env, label: 'configuration' })
     const uploads = skillsUpload(context, `${context.home}/.agents/skills`)
-    return {
-      ok: true,
-      plan: { files, uploads, setup, run: { command: `exec ${program.words} ${RUN} <${prompt.stdin}`, env, label: 'agent' } },
-    }
+    const run = { command: `exec ${program.words} ${RUN} <${prompt.stdin}`, env, label: 'agent' }
+    return { ok: true, plan: { files, uploads, setup, run, logs: [`${home}/sessions`, `${home}/log`] } }
   },
 
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),

@@ -27,8 +27,8 @@ export function agentEnvironment(context: HarnessContext, more: Readonly<Record<
     TASK_ID: context.taskId,
     SESSION_DIR: session,
     ARTIFACTS_DIR: `${session}/artifacts`,
-    LOGS_DIR: `${session}/logs`,
-    AGENT_LOG_DIR: `${session}/logs/agent`,
+    LOGS_DIR: logsFolder(context.home),
+    AGENT_LOG_DIR: `${logsFolder(context.home)}/agent`,
     [INSTRUCTION_FILE]: instructionFile(context),
     ...(Buffer.byteLength(context.instruction) > MAX_ENVIRONMENT_TEXT || context.instruction.includes('\0')
       ? {}
@@ -46,6 +46,9 @@ export function checkEnvironment(where: string, env: Readonly<Record<string, str
   }
   return null
 }
+
+/** Where `LOGS_DIR` is: kept with the session's logs, whatever harness it was. */
+export const logsFolder = (home: string): string => `${home}/.polar/logs`
 
 /** Makes the folders that the environment names. */
 export const FOLDERS_COMMAND = 'mkdir -p "$ARTIFACTS_DIR" "$AGENT_LOG_DIR"'

@@ -70,6 +70,7 @@ export const piHarness: Harness = {
         uploads: skillsUpload(context, `${config}/skills`),
         setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup],
         run: { command: `exec ${words.join(' ')} <${prompt.stdin}`, env, label: 'agent' },
+        logs: [`${config}/sessions`],
       },
     }
   },
@@ -82,7 +83,7 @@ function modelNameOf(context: HarnessContext): string {
 }
 
 function argumentsOf(context: HarnessContext, settings: Settings, config: string): readonly string[] {
-  const words = ['-p', '--mode json', '--no-session', '--provider polar', `--model ${quoted(modelNameOf(context))}`]
+  const words = ['-p', '--mode json', '--provider polar', `--model ${quoted(modelNameOf(context))}`]
   if (settings.thinking !== undefined) words.push(`--thinking ${settings.thinking}`)
   if (settings.system_prompt !== undefined) words.push(`--system-prompt ${quoted(`${config}/${SYSTEM_PROMPT}`)}`)
   if (settings.append_system_prompt !== undefined) words.push(`--append-system-prompt ${quoted(`${config}/${APPENDED_PROMPT}`)}`)

@@ -98,8 +98,8 @@ function versionCheck({ harness, command }: AgentProgram, wanted: string): strin
   ].join('\n')
 }
 
-function complain(text: string, value = ''): string {
-  return `printf ${quoted(text)} ${value} >&2`
+function complain(text: string, ...values: readonly string[]): string {
+  return `printf ${[quoted(text), ...values].join(' ')} >&2`
 }
 
 /** An image's program does not change from one attempt to the next. */

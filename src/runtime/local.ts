@@ -5,10 +5,22 @@ import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PrepareAction } from '../contract/task.ts'
 import type { Clock, Random } from '../kernel/clock.ts'
+import { collectLogs } from './agent-logs.ts'
 import { readBounded, readTail } from './output-file.ts'
 import { endTree } from './process-tree.ts'
 import { awaitDrained, awaitStatus, readStatus, startRun, treeOfRun, treeOfSandbox } from './run.ts'
-import type { Command, ExecResult, Fallible, ProcessExit, ProcessRef, Runtime, RuntimeError, SandboxRef, SandboxSpec } from './runtime.ts'
+import type {
+  Command,
+  ExecResult,
+  Fallible,
+  ProcessExit,
+  ProcessRef,
+  Runtime,
+  RuntimeError,
+  SandboxRef,
+  SandboxSpec,
+  StopOptions,
+} from './runtime.ts'
 import {
   createFolder,
   folderOf,
@@ -185,12 +197,15 @@ export function openLocalRuntime(options: LocalRuntimeOptions): Runtime {
     return known.ok ? { ok: true, value: known.value.ref } : known
   }
 
-  async function stop(sandbox: SandboxRef, { keepLogs }: { readonly keepLogs: string | null }): Promise<void> {
+  async function stop(sandbox: SandboxRef, { keepLogs, agentLogs = [] }: StopOptions): Promise<void> {
     const folder = folderOf(await realRoot(), sandbox.id)
     if (folder === null || (await lstat(folder).catch(() => null)) === null) return
     const record = (await readRecord(folder)) ?? NO_RECORD
     await endTree(await treeOfSandbox(refOf(folder, record), record.bornTicks), 0, options.clock)
-    if (keepLogs !== null) await moveLogs(logsFolder(folder), keepLogs)
+    if (keepLogs !== null) {
+      await moveLogs(logsFolder(folder), keepLogs)
+      await collectLogs(refOf(folder, record).home, agentLogs, join(keepLogs, 'home'))
+    }
     await removeFolder(folder)
     // A command that was being launched as the first look was taken finds its folder gone, but may live on: it is looked for once more.
     await endTree(await treeOfSandbox(refOf(folder, record), record.bornTicks), 0, options.clock)

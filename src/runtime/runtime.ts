@@ -72,6 +72,13 @@ export type RuntimeError = {
 
 export type Fallible<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: RuntimeError }
 
+export type StopOptions = {
+  /** A host folder to move the sandbox's logs to. */
+  readonly keepLogs: string | null
+  /** Files and folders in the agent's home, as seen from inside, that are kept there too, under `home`. */
+  readonly agentLogs?: readonly string[]
+}
+
 export type Runtime = {
   readonly backend: string
   /** What `kill` guarantees: with `none` a process that left its group and session may survive. */
@@ -92,8 +99,8 @@ export type Runtime = {
   readFile(sandbox: SandboxRef, path: string, maxBytes: number): Promise<Fallible<Uint8Array>>
   list(labels: Readonly<Record<string, string>>): Promise<readonly SandboxRef[]>
   attach(sandbox: SandboxRef): Promise<Fallible<SandboxRef>>
-  /** Kills every process of the sandbox and removes its folder; `keepLogs` names a host folder to move its logs to. Idempotent. */
-  stop(sandbox: SandboxRef, options: { readonly keepLogs: string | null }): Promise<void>
+  /** Kills every process of the sandbox and removes its folder. Idempotent. */
+  stop(sandbox: SandboxRef, options: StopOptions): Promise<void>
   /** Base URL of a model port on this host as it is reachable from inside the sandbox. */
   modelUrl(sandbox: SandboxRef, port: number): string
 }

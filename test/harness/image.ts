@@ -9,7 +9,7 @@ import { agentOf, contextOf, planOf } from '../lib/harness-context.ts'
 const root = resolve(import.meta.dirname, '../..')
 
 /** This node's own copy of a CLI, by the name of its package. */
-export const ownCopy = (name: string): AgentPackage | null => installedAgent(join(root, 'agents'), join(root, '.cache/agents'), name)
+const ownCopy = (name: string): AgentPackage | null => installedAgent(join(root, 'agents'), join(root, '.cache/agents'), name)
 
 export type Image = {
   /** What the agent needs in its environment to find the CLI. */

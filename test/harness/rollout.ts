@@ -1,5 +1,5 @@
 // Real agent CLIs through a real node: one engine, one node on its threads, and everything that is known of a task's sessions at its end.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { vi } from 'vitest'
@@ -24,6 +24,8 @@ export type Bench = {
   /** A folder outside of the sandboxes, into which an agent's commands copy what it made. */
   readonly out: string
   run(agent: Readonly<Record<string, unknown>>, script: Script, more?: Readonly<Record<string, unknown>>, sub?: SubScript): Promise<Rollout>
+  /** What is kept of what an agent wrote down in its home, by path. */
+  keptLogs(session: Session): Readonly<Record<string, string>>
   /** Command lines of processes that know this bench's place, and its sandboxes: empty when nothing runs. */
   leftovers(): Promise<readonly string[]>
   close(): Promise<void>
@@ -66,6 +68,7 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
       })
       return { sessions, generations: engine.requests().slice(before), files: filesUnder(out) }
     },
+    keptLogs: ({ id }) => filesUnder(join(dataFolder, 'logs', `${id}.1`, 'home')),
     async leftovers() {
       const look = (): readonly string[] => [
         ...processesNaming(dataFolder).map(({ command }) => command),
@@ -83,6 +86,7 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
 }
 
 function filesUnder(folder: string): Readonly<Record<string, string>> {
+  if (!existsSync(folder)) return {}
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
   return Object.fromEntries(
     entries.map((entry) => {

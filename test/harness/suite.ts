@@ -75,7 +75,7 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
   })
 
   it(
-    `${harness} may be the one of the image, in the version that is named, told of the task’s skills and of the file that holds the instruction`,
+    `${harness} may be the one of the image, in the version that is named, told of the task’s skills and of its instruction’s file, and leaves its log`,
     async () => {
       const [{ hands, settings }] = ways
       const image = await openImage(harness, settings, join(bench.out, '..', 'image'))
@@ -91,6 +91,12 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
       expect(asked).toContain('How drawers are tidied in this house.')
       expect(asked).toMatch(/described in the file [^ ]*\.polar\/instruction\.md/)
       expect(asked).not.toContain('Do what is to be done')
+      // Its own account of the session outlives the sandbox.
+      expect(await bench.leftovers()).toEqual([])
+      for (const session of rollout.sessions) {
+        const kept = Object.values(bench.keptLogs(session))
+        expect(kept.some((content) => content.includes('I will create it.') && content.includes('The file is there'))).toBe(true)
+      }
     },
     TEST_MS,
   )

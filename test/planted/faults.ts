@@ -1,5 +1,6 @@
 // The planted faults: one broken rule each, for every invariant of the design and every promise of the boundary, the node and its surfaces.
 import type { PlantedFault } from './fault.ts'
+import { AGENT_PROGRAM_FAULTS } from './faults/agent-programs.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
 import { CAPTURE_FAULTS } from './faults/captures.ts'
 import { CONTRACT_FAULTS } from './faults/contract.ts'
@@ -57,6 +58,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...SINGLE_FAULTS,
   ...SURFACE_FAULTS,
   ...CONTRACT_FAULTS,
+  ...AGENT_PROGRAM_FAULTS,
   ...EVALUATION_FAULTS,
   ...OPENAPI_FAULTS,
   ...TINY_POLICY_FAULTS,

@@ -178,7 +178,7 @@ describe('pi', () => {
   ])('runs with %j', (settings, words) => {
     const { run } = planOf(piHarness, contextOf({ harness: 'pi', model_name: "it's", settings }))
     const entry = '/agents/pi/node_modules/@mariozechner/pi-coding-agent/dist/cli.js'
-    const start = `exec '${process.execPath}' '${entry}' -p --mode json --no-session --provider polar --model 'it'\\''s'`
+    const start = `exec '${process.execPath}' '${entry}' -p --mode json --provider polar --model 'it'\\''s'`
     expect(run.command).toBe(`${start}${words} <"$POLAR_INSTRUCTION_FILE"`)
   })
 

@@ -98,7 +98,7 @@ async function beginLaunch(bench: ReturnType<typeof openBench>, sandbox: Sandbox
   const listener: Address<SandboxFact> = bench.kernel.spawn({ name: 'listener', capacity: 1, create: () => ({ receive() {} }) })
   void bench.kernel.ask<SandboxCommand, Fallible<void>>(
     bench.host,
-    (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, notify: listener, ask }),
+    (ask) => ({ type: 'launch', sandbox, command: { command: 'agent', env: {}, label: 'agent' }, logs: [], notify: listener, ask }),
     1_000,
   )
   await bench.world.advance(0)

@@ -33,7 +33,7 @@ const REOFFER_MS = 50
 
 export function sandboxHost(options: SandboxHostOptions): ActorSpec<Message> {
   // Outside the receiver: sandboxes do not end with it, so a restart goes on with what is known.
-  const memory: Memory = { state: noSandboxes, processes: new Map(), launches: new Map() }
+  const memory: Memory = { state: noSandboxes, processes: new Map(), launches: new Map(), agentLogs: new Map() }
   return {
     name: 'sandbox-host',
     capacity: 4096,
@@ -46,10 +46,12 @@ type Memory = {
   readonly processes: Map<SandboxId, ProcessRef>
   /** Launches under way: what they are about to start is killed and stopped too. */
   readonly launches: Map<SandboxId, Promise<Fallible<void>>>
+  /** What launched agents leave to be kept. */
+  readonly agentLogs: Map<SandboxId, readonly string[]>
 }
 
 function createReceiver(context: ActorContext<Message>, options: SandboxHostOptions, memory: Memory): Receiver<Message> {
-  const { processes, launches } = memory
+  const { processes, launches, agentLogs } = memory
   const stopWaiting = new AbortController()
 
   const runtimeOf = (ref: SandboxRef): Runtime | undefined => options.runtimes.get(ref.backend)
@@ -112,8 +114,9 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
         context.pipe(
           async () => {
             await launches.get(sandbox)?.catch(() => {})
-            await runtimeOf(ref)?.stop(ref, { keepLogs: logs?.folderFor(name) ?? null })
+            await runtimeOf(ref)?.stop(ref, { keepLogs: logs?.folderFor(name) ?? null, agentLogs: agentLogs.get(sandbox) ?? [] })
             processes.delete(sandbox)
+            agentLogs.delete(sandbox)
             await logs?.keep(name)
           },
           () => ({ type: 'stop-settled', sandbox }),
@@ -168,6 +171,7 @@ function createReceiver(context: ActorContext<Message>, options: SandboxHostOpti
   }
 
   async function begin(runtime: Runtime, ref: SandboxRef, launch: Extract<Operation, { type: 'launch' }>): Promise<Fallible<void>> {
+    agentLogs.set(launch.sandbox, launch.logs)
     const launched = await runtime.launch(ref, launch.command)
     if (!launched.ok) return launched
     processes.set(launch.sandbox, launched.value)

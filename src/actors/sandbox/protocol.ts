@@ -70,6 +70,8 @@ export type SandboxCommand =
       readonly type: 'launch'
       readonly sandbox: SandboxId
       readonly command: Command
+      /** What of the agent's home is kept with its logs when the sandbox is stopped. */
+      readonly logs: readonly string[]
       readonly notify: Address<SandboxFact>
       readonly ask: Ask<Fallible<void>>
     }

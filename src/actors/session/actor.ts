@@ -2,7 +2,7 @@
 import type { GatewayId } from '../../contract/ids.ts'
 import { limitsOf } from '../../contract/session-budget.ts'
 import { purposeOf, type RuntimeSpec } from '../../contract/task.ts'
-import type { Harness, HarnessContext, HarnessPlan } from '../../harness/harness.ts'
+import type { Harness, HarnessContext } from '../../harness/harness.ts'
 import type { ActorContext, ActorSpec, Receiver } from '../../kernel/actor.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Timer } from '../../kernel/clock.ts'
@@ -22,7 +22,7 @@ import { factsOf } from './facts.ts'
 import type { SessionEffect, SessionPolicy, SessionStep } from './phases.ts'
 import { pinsOf } from './pins.ts'
 import { reported } from './post-run.ts'
-import { prepareSession } from './preparation.ts'
+import { type AgentRun, prepareSession } from './preparation.ts'
 import type { Deadline, Preparation, SessionMessage } from './protocol.ts'
 import { openSession, step } from './state.ts'
 
@@ -69,7 +69,7 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   let state = openSession(spec, policy, context.clock.nowMs())
   let door: SessionDoor | null = null
   let isSealed = false
-  let run: HarnessPlan['run'] | null = null
+  let run: AgentRun | null = null
   /** Beside the steps: they go with whatever result this attempt gets, and decide nothing. */
   let completions: ArrayBuffer | null = null
   let recordRetries = 0
@@ -296,11 +296,11 @@ function createReceiver(context: ActorContext<SessionMessage>, spec: SessionSpec
   }
 
   function launch(sandbox: StartedSandbox): void {
-    const command = run
-    if (command === null) throw new Error(`session ${spec.session} reached RUNNING without a plan`)
+    const agent = run
+    if (agent === null) throw new Error(`session ${spec.session} reached RUNNING without a plan`)
     context.ask<SandboxCommand, Fallible<void>>(
       peers.sandboxes,
-      (ask) => ({ type: 'launch', sandbox: sandbox.sandbox, command, notify: context.self, ask }),
+      (ask) => ({ type: 'launch', sandbox: sandbox.sandbox, ...agent, notify: context.self, ask }),
       budgets.teardownMs,
       (result) => ({ type: 'launched', result }),
     )

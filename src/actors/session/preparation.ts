@@ -1,5 +1,6 @@
 // INIT after the sandbox is up: the task's prepare actions, the door to the model, the harness's files and its set-up commands.
 import type { RuntimeSpec } from '../../contract/task.ts'
+import { logsFolder } from '../../harness/environment.ts'
 import type { Harness, HarnessContext, HarnessPlan } from '../../harness/harness.ts'
 import type { Address } from '../../kernel/address.ts'
 import type { Ask } from '../../kernel/ask.ts'
@@ -22,7 +23,10 @@ export type PreparationDeps = {
   readonly deadlineMs: number
 }
 
-export type Prepared = { readonly preparation: Preparation; readonly run: HarnessPlan['run'] | null }
+/** The agent's command, and what it leaves to be kept. */
+export type AgentRun = { readonly command: HarnessPlan['run']; readonly logs: readonly string[] }
+
+export type Prepared = { readonly preparation: Preparation; readonly run: AgentRun | null }
 
 /** How much of a failed command's output goes into the session's error. */
 const OUTPUT_SHOWN = 800
@@ -107,7 +111,7 @@ export async function prepareSession(
   }
   return {
     preparation: { ok: true, prepareMs, setupMs: kernel.clock.nowMs() - setupBegan },
-    run: planned.plan.run,
+    run: { command: planned.plan.run, logs: [logsFolder(sandbox.home), ...(planned.plan.logs ?? [])] },
   }
 }
 
