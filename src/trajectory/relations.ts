@@ -39,28 +39,45 @@ type Roots = RelationContext & { readonly lastActive: readonly number[]; readonl
 export function relate(context: RelationContext): readonly (Relation | null)[] {
   const { calls, forest, conversation } = context
   const roots: Roots = { ...context, lastActive: lastSequenceOfLines(forest), spawns: openSpawns(calls, conversation) }
-  return calls.map((call, index) => {
+  const relations = calls.map((call, index) => {
     const placement = forest.placements[index]
     if (placement === undefined || call.promptIds.length === 0) return null
     return placement.parent === -1 ? (relateAsSaid(roots, index) ?? relateRoot(roots, index)) : relateBranch(context, index)
   })
+  const summaries = new Set(relations.flatMap((relation) => (relation?.isSummary ? [relation.to] : [])))
+  return relations.map((relation, index) => {
+    const call = calls[index]
+    const isAsked = summaries.has(index) || call?.record.lineage?.purpose === 'compaction'
+    return isAsked && call !== undefined && isAnswer(call) ? relateSummary(context, index) : relation
+  })
 }
 
-/** By what the client says: an agent's first call, a call for a summary, or the first one after it. */
+/** By what the client says of its agents: a sub-agent's first call, or the first one after a call for a summary. */
 function relateAsSaid(context: Roots, index: number): Relation | null {
-  const { calls, forest, spawns } = context
+  const { calls, spawns } = context
   const later = calls[index]
   if (later === undefined || later.record.lineage === null) return null
-  const own = calls.slice(0, index).flatMap((call, at) => (areOfOneAgent(call, later) && call.promptIds.length > 0 ? [at] : []))
-  if (own.length === 0 && subagentOf(later) !== null) {
+  const isFirst = calls.findIndex((call) => areOfOneAgent(call, later) && call.promptIds.length > 0) === index
+  if (isFirst && subagentOf(later) !== null) {
     const to = spawns.spawnerOf(index)
     return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
   }
-  const latest = own.findLast((at) => calls[at] !== undefined && isAnswer(calls[at]))
-  if (latest === undefined) return null
-  const shared = forest.placements[index]?.shared ?? 0
-  if (calls[latest]?.record.lineage?.purpose === 'compaction') return compaction(context, latest, index, shared, true)
-  return later.record.lineage.purpose === 'compaction' ? compaction(context, latest, index, shared, false) : null
+  const latest = latestAnswer(context, index)
+  return latest !== null && calls[latest]?.record.lineage?.purpose === 'compaction'
+    ? compaction(context, latest, index, 'by its summary')
+    : null
+}
+
+/** A call for a summary goes on from the turn before it, or else tells the history in a way of its own: without tools, or without its end. */
+function relateSummary(context: RelationContext, index: number): Relation | null {
+  const latest = latestAnswer(context, index)
+  return latest === null || context.forest.placements[index]?.parent === latest ? null : compaction(context, latest, index, 'for a summary')
+}
+
+/** The agent's last answer before this call. */
+function latestAnswer({ calls }: RelationContext, index: number): number | null {
+  const latest = calls.slice(0, index).findLastIndex((call) => areOfOneAgent(call, calls[index]) && isAnswer(call))
+  return latest === -1 ? null : latest
 }
 
 /** The call continues one, but its conversation has gone on since: the turns after that one are told in other tokens. */
@@ -89,16 +106,17 @@ function relateRoot(context: Roots, index: number): Relation | null {
   if (later === undefined || placement === undefined) return null
 
   const summary = findSummary(context, index)
-  if (relative === undefined) return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, 0, true)
+  if (relative === undefined)
+    return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, 'by its summary')
 
   const knowsMessages = later.record.promptMessages.length > 0 && relative.record.promptMessages.length > 0
   const toolsDiffer = !isSameText(conversation.toolsText(relative.record), conversation.toolsText(later.record))
   if (knowsMessages && !isSameOpening(conversation, relative, later)) {
-    return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, placement.shared, true)
+    return summary === null ? unrelatedHead(context, index) : compaction(context, summary, index, 'by its summary')
   }
-  if (summary !== null) return compaction(context, summary, index, placement.shared, true)
+  if (summary !== null) return compaction(context, summary, index, 'by its summary')
   if (knowsMessages && later.record.promptMessages.length < relative.record.promptMessages.length) {
-    return compaction(context, placement.relative, index, placement.shared, false)
+    return compaction(context, placement.relative, index, 'by a shorter one')
   }
   if (toolsDiffer) return rewrite(context, index, 'D11', 'the tool list changed')
   if (knowsMessages && !isSameSystem(conversation, relative, later)) return rewrite(context, index, 'D8', 'the system prompt changed')
@@ -127,15 +145,22 @@ function unrelatedHead(context: Roots, index: number): Relation | null {
   if (sameHead !== undefined) {
     const before = calls[sameHead]
     const isShorter = before !== undefined && later.record.promptMessages.length < before.record.promptMessages.length
-    if (isShorter && (lastActive[sameHead] ?? 0) < index) return compaction(context, sameHead, index, 0, false)
+    if (isShorter && (lastActive[sameHead] ?? 0) < index) return compaction(context, sameHead, index, 'by a shorter one')
   }
   const to = likelySpawner(calls, earlier)
   return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
 }
 
-function compaction(context: RelationContext, to: number, index: number, shared: number, isSummary: boolean): Relation {
-  const reason = isSummary ? 'the history was replaced by the answer of an earlier call' : 'the history was replaced by a shorter one'
-  return { kind: 'compaction_of', to, drift: driftAt(context, to, index, shared, 'D9', reason), isSummary }
+const COMPACTION_REASONS = {
+  'for a summary': 'the history was told to be summarised',
+  'by its summary': 'the history was replaced by the answer of an earlier call',
+  'by a shorter one': 'the history was replaced by a shorter one',
+} as const
+
+function compaction(context: RelationContext, to: number, index: number, how: keyof typeof COMPACTION_REASONS): Relation {
+  const { shared = 0 } = context.forest.placements[index] ?? {}
+  const drift = driftAt(context, to, index, shared, 'D9', COMPACTION_REASONS[how])
+  return { kind: 'compaction_of', to, drift, isSummary: how === 'by its summary' }
 }
 
 function rewrite(
@@ -172,6 +197,8 @@ function findSummary({ calls, conversation, endToken }: RelationContext, index: 
   for (let at = index - 1; at >= 0 && candidates > 0; at--) {
     const earlier = calls[at]
     if (earlier === undefined || !areOfOneAgent(earlier, later) || !isAnswer(earlier)) continue
+    // A turn that asked for a tool is no summary: told again, it is the end of the history, which was kept.
+    if (earlier.record.finishReason === 'tool_calls') continue
     candidates--
     if (repeatsAnswer(earlier, later, conversation, endToken)) return at
   }
@@ -183,12 +210,18 @@ function repeatsAnswer(earlier: BuilderCall, later: BuilderCall, conversation: C
   const after = later.record.promptMessages.length
   if (before > 0 && after > 0) {
     if (after > before) return false
-    const answer = earlier.record.responseMessage === null ? '' : conversation.text(earlier.record.responseMessage).trim()
+    const answer = earlier.record.responseMessage === null ? '' : longestPiece(conversation.text(earlier.record.responseMessage))
     if (answer.length >= SUMMARY_MIN_CHARACTERS && later.record.promptMessages.some((at) => conversation.text(at).includes(answer)))
       return true
   } else if (later.promptIds.length >= earlier.promptIds.length + earlier.sampledIds.length) return false
   const core = earlier.sampledIds.at(-1) === endToken ? earlier.sampledIds.subarray(0, -1) : earlier.sampledIds
   return core.length >= SUMMARY_MIN_TOKENS && holds(later.promptIds, core)
+}
+
+/** Of a text between tags: agents ask for a summary in tags of their own, and leave them out when they tell it. */
+function longestPiece(text: string): string {
+  const pieces = text.split(/<\/?[\w-]+>/).map((piece) => piece.trim())
+  return pieces.reduce((longest, piece) => (piece.length > longest.length ? piece : longest), '')
 }
 
 function holds(ids: Int32Array, part: Int32Array): boolean {

@@ -11,6 +11,9 @@ type Plain = {
   readonly isOk: boolean
   readonly delivery: string
   readonly digest: string
+  /** Its client's name for who made it, and the same where that is a sub-agent. */
+  readonly agent: string | null
+  readonly subagent: string | null
   readonly hasLogprobs: boolean
 }
 
@@ -30,6 +33,8 @@ function plain(calls: readonly BuilderCall[]): readonly Plain[] {
       isOk: record.status === 'ok',
       delivery: record.delivery,
       digest: record.digest,
+      agent: record.lineage?.agent ?? null,
+      subagent: record.lineage?.parent == null ? null : record.lineage.agent,
       hasLogprobs: logprobs !== null,
     }))
 }
@@ -37,7 +42,13 @@ function plain(calls: readonly BuilderCall[]): readonly Plain[] {
 function parentOf(call: Plain, calls: readonly Plain[]): Plain | null {
   if (call.prompt.length === 0) return null
   const candidates = calls.filter(
-    (other) => other !== call && other.isOk && other.prompt.length > 0 && other.sampled.length > 0 && startsWith(call.prompt, other.whole),
+    (other) =>
+      other !== call &&
+      other.subagent === call.subagent &&
+      other.isOk &&
+      other.prompt.length > 0 &&
+      other.sampled.length > 0 &&
+      startsWith(call.prompt, other.whole),
   )
   candidates.sort(
     (a, b) =>
@@ -49,7 +60,7 @@ function parentOf(call: Plain, calls: readonly Plain[]): Plain | null {
   return candidates[0] ?? null
 }
 
-/** The rows that strict prefix merging must give for calls of one agent, in order. */
+/** The rows that strict prefix merging must give, in order. */
 export function oracleRows(input: readonly BuilderCall[]): readonly OracleRow[] {
   const calls = plain(input)
   const parents = new Map(calls.map((call) => [call, parentOf(call, calls)]))
@@ -101,7 +112,8 @@ function trains(call: Plain, calls: readonly Plain[], isContinued: (call: Plain)
 /** All calls that are one request with this one, directly or through others. */
 function attemptsAt(call: Plain, calls: readonly Plain[]): readonly Plain[] {
   const group = new Set([call])
-  const isRelated = (a: Plain, b: Plain) => (a.prompt.length > 0 && isSame(a.prompt, b.prompt)) || a.digest === b.digest
+  const isRelated = (a: Plain, b: Plain) =>
+    (a.prompt.length > 0 && a.agent === b.agent && isSame(a.prompt, b.prompt)) || a.digest === b.digest
   for (let size = 0; size !== group.size; ) {
     size = group.size
     for (const other of calls) if ([...group].some((member) => isRelated(member, other))) group.add(other)
