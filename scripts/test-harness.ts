@@ -1,7 +1,7 @@
 // Runs real agent CLIs through a real node: `node scripts/test-harness.ts [harness…]`, all of them when none is named. Installs them first.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { agentOfHarness, ensureAgent } from './agents.ts'
+import { agentOfHarness, ensureAgent, knownAgents } from './agents.ts'
 import { root, runSuites } from './suites.ts'
 
 const SUFFIX = '.test.ts'
@@ -15,7 +15,9 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 const names = asked.length === 0 ? known : asked
-for (const name of names) await ensureAgent(name)
+const agents = knownAgents()
+// A suite that is named after no agent runs them all.
+for (const agent of new Set(names.flatMap((name) => (agents.includes(name) ? [name] : agents)))) await ensureAgent(agent)
 
 const { passed, failed, isGreen } = runSuites(names.map((name) => `test/harness/${name}${SUFFIX}`))
 process.stdout.write(`${passed} passed, ${failed} failed\n`)

@@ -73,6 +73,12 @@ export function ended(state: BudgetState, call: string, promptTokens: number, sa
   }
 }
 
+/** Which budget has cut an answer off: the session is over then, whether or not its agent asks again. */
+export function cutBy(state: BudgetState, promptTokens: number, sampledTokens: number): Spendable | null {
+  if (isReached(state.sampledTokens, state.limits.sampled_tokens)) return 'sampled_tokens'
+  return isReached(promptTokens + sampledTokens, state.limits.context_tokens) ? 'context_tokens' : null
+}
+
 export function withSpent(state: BudgetState, spent: Spendable): BudgetState {
   return state.spent === null ? { ...state, spent } : state
 }

@@ -2,7 +2,7 @@
 import type { CallId } from '../contract/ids.ts'
 import type { BudgetLimits, BudgetUse, Spendable } from '../contract/session-budget.ts'
 import { unreachable } from '../kernel/unreachable.ts'
-import { ended, farewell, openBudget, opened, reserve, spentNow, useOf, withSpent } from './budget.ts'
+import { cutBy, ended, farewell, openBudget, opened, reserve, spentNow, useOf, withSpent } from './budget.ts'
 import type { CallEnd } from './capture.ts'
 import type { ChatAnswer } from './chat.ts'
 import { type Failure, failure } from './failure.ts'
@@ -36,7 +36,7 @@ export type Spending = {
   opened(): void
   /** Resolves when it is known what the call may sample: others in flight may have to end first. */
   allow(call: CallId, parameters: JsonObject, maxModelLen: number | null, signal: AbortSignal): Promise<Allowance>
-  ended(call: CallId, end: Pick<CallEnd, 'tokens' | 'usage'>, failure: Failure | null): void
+  ended(call: CallId, end: Pick<CallEnd, 'tokens' | 'usage' | 'finishReason'>, failure: Failure | null): void
   use(): BudgetUse | null
 }
 
@@ -107,10 +107,13 @@ export function openSpending({ limits: asked, maxCalls, nowMs, isTextFull, onSpe
         signal.addEventListener('abort', cancel, { once: true })
       })
     },
-    ended(call, { tokens, usage }, reason) {
+    ended(call, { tokens, usage, finishReason }, reason) {
       // An engine that tells no ids still counts.
-      const [prompt, sampled] = [tokens?.promptIds.length ?? 0, tokens?.sampledIds.length ?? 0]
-      state = ended(state, call, Math.max(prompt, usage?.promptTokens ?? 0), Math.max(sampled, usage?.completionTokens ?? 0))
+      const prompt = Math.max(tokens?.promptIds.length ?? 0, usage?.promptTokens ?? 0)
+      const sampled = Math.max(tokens?.sampledIds.length ?? 0, usage?.completionTokens ?? 0)
+      state = ended(state, call, prompt, sampled)
+      const cut = finishReason === 'length' ? cutBy(state, prompt, sampled) : null
+      if (cut !== null) spend(cut)
       if (reason?.code === 'budget-exhausted') spend('context_tokens')
       for (const retry of [...waiting]) retry()
     },

@@ -36,12 +36,12 @@ const MODEL = 'policy'
 export const UPLOADS = join(import.meta.dirname, 'fixtures')
 const TASK_MS = 60_000
 
-/** `harnesses`: custom ones, name to module path. */
-export async function openBench(harnesses: Readonly<Record<string, string>> = {}): Promise<Bench> {
+/** `harnesses`: custom ones, name to module path. `maxModelLen`: of an engine with less room than usual. */
+export async function openBench(harnesses: Readonly<Record<string, string>> = {}, maxModelLen?: number): Promise<Bench> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-agents-'))
   const out = join(folder, 'out')
   const model = openModel()
-  const engine = await openScriptedEngine({ answers: model, model: MODEL })
+  const engine = await openScriptedEngine({ answers: model, model: MODEL, ...(maxModelLen === undefined ? {} : { maxModelLen }) })
   const node = await openRolloutNode({
     engine: 'vllm',
     engineUrl: engine.url,

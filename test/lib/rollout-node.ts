@@ -8,6 +8,7 @@ import type { LedgerCommand } from '../../src/actors/ledger/protocol.ts'
 import { parseConfig } from '../../src/config.ts'
 import type { CallRecord } from '../../src/contract/call.ts'
 import { knownSessionId } from '../../src/contract/ids.ts'
+import type { BudgetUse } from '../../src/contract/session-budget.ts'
 import { startNode } from '../../src/main.ts'
 import type { Drift } from '../../src/trajectory/drift.ts'
 
@@ -47,6 +48,9 @@ export type Session = Making & {
   readonly status: string
   readonly outcome: string
   readonly error: string | null
+  /** Null when the agent was killed. */
+  readonly exitCode: number | null
+  readonly budget: BudgetUse | null
   /** Attempts that failed before the one that stands. */
   readonly earlier: readonly unknown[]
   readonly traces: readonly Trace[]
@@ -145,6 +149,8 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
           status,
           outcome: metadata.polar_node.outcome,
           error: trajectory.error ?? trajectory.metadata.agent_result.error ?? null,
+          exitCode: trajectory.metadata.agent_result.return_code,
+          budget: metadata.polar_node.budget ?? null,
           earlier: rows.find((row) => row.session_id === session_id)?.earlier_attempts ?? [],
           traces: trajectory.traces,
           untrained,
@@ -170,14 +176,14 @@ type TaskView = {
   readonly results: readonly {
     readonly session_id: string
     readonly status: string
-    readonly metadata: { readonly polar_node: { readonly outcome: string } }
+    readonly metadata: { readonly polar_node: { readonly outcome: string; readonly budget?: BudgetUse } }
     readonly trajectory: {
       readonly error?: string | null
       readonly traces: readonly Trace[]
       readonly metadata: Omit<Making, 'stats'> & {
         readonly reconstruction_stats: Making['stats']
         /** Also tells what an agent failed of whose session is trained. */
-        readonly agent_result: { readonly error?: string }
+        readonly agent_result: { readonly error?: string; readonly return_code: number | null }
       }
     }
   }[]

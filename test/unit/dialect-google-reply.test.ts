@@ -299,8 +299,7 @@ describe('a failure', () => {
       {
         error: {
           code: 400,
-          message:
-            'The input token count exceeds the maximum number of tokens allowed: maximum context length is 32768 tokens, you requested 45000',
+          message: 'The input token count (45000) exceeds the maximum number of tokens allowed (32768).',
           status: 'INVALID_ARGUMENT',
         },
       },

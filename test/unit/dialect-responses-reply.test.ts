@@ -319,7 +319,14 @@ describe('a failure before the head', () => {
     const reply = openaiResponses.failure(failure('context-overflow', 'too long', { param: 'messages' }))
     expect([reply.status, JSON.parse(reply.body)]).toEqual([
       400,
-      { error: { message: 'too long', type: 'invalid_request_error', param: 'input', code: 'context_length_exceeded' } },
+      {
+        error: {
+          message: 'Your input exceeds the context window of this model: too long',
+          type: 'invalid_request_error',
+          param: 'input',
+          code: 'context_length_exceeded',
+        },
+      },
     ])
   })
 })
@@ -342,7 +349,11 @@ describe('a failure after the head', () => {
     error: JsonObject
     codex: string
   }>([
-    { code: 'context-overflow', error: { code: 'context_length_exceeded', message: 'why' }, codex: 'compacts' },
+    {
+      code: 'context-overflow',
+      error: { code: 'context_length_exceeded', message: 'Your input exceeds the context window of this model: why' },
+      codex: 'compacts',
+    },
     { code: 'budget-exhausted', error: { code: 'insufficient_quota', message: 'why' }, codex: 'gives up' },
     { code: 'engine-rejected', error: { code: 'invalid_prompt', message: 'why' }, codex: 'gives up' },
     { code: 'engine-rejected', particulars: { status: 422 }, error: { code: 'invalid_prompt', message: 'why' }, codex: 'gives up' },

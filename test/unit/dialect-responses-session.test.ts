@@ -147,8 +147,8 @@ describe('ST-01: an engine that takes its time', () => {
 it.each([true, false])('TO-06: a prompt that is too long is 400 with the code clients compact upon, stream: %s', async (stream) => {
   const proxy = openProxy()
   const sink = await ask(proxy, proxy.openDoor(), { input: [go], stream })
-  const message = "This model's maximum context length is 32768 tokens. However, you requested 45000 tokens in the messages."
-  proxy.generations[0]?.respond(400, { error: { message, type: 'BadRequestError', code: 400 } })
+  const message = "This model's maximum context length is 32768 tokens. However, your messages resulted in 45000 tokens."
+  proxy.generations[0]?.respond(400, { error: { message: `${message} Do less.`, type: 'BadRequestError', code: 400 } })
   await proxy.settle()
   expect([sink.status(), sink.json()]).toEqual([
     400,

@@ -198,6 +198,17 @@ describe('a budget of sampled tokens', () => {
     expect(calls.map(({ status }) => status)).toEqual(['ok', 'ok', 'failed'])
   })
 
+  it.each([
+    ['cut it off', 'length', 1],
+    ['was just enough for it', 'stop', 0],
+  ])('ends the session with an answer when it %s', async (_, finish, times) => {
+    const { proxy, door, spent } = open({ sampled_tokens: 3 })
+    await proxy.chat(door, saying('a'))
+    proxy.generations[0]?.answer({ finish })
+    await proxy.settle()
+    expect(spent()).toHaveLength(times)
+  })
+
   it('keeps no call waiting whose client has gone', async () => {
     const { proxy, door } = open({ sampled_tokens: 10 }, { settings: { lingerMs: 100 } })
     await proxy.chat(door, saying('a'))
@@ -216,6 +227,14 @@ describe('a context of the session', () => {
     const { proxy, door } = open({ context_tokens: 100 }, { promptTokens })
     await proxy.chat(door, saying('a', { max_tokens: 50 }))
     expect(proxy.generations[0]?.body.max_tokens).toBe(maxTokens)
+  })
+
+  it('ends the session with an answer that it cut off', async () => {
+    const { proxy, door, spent } = open({ context_tokens: 5 }, { promptTokens: 2 })
+    await proxy.chat(door, saying('a'))
+    proxy.generations[0]?.answer({ finish: 'length' })
+    await proxy.settle()
+    expect(spent()).toEqual([{ type: 'budget-spent', sentence: "the session's budget of 5 tokens of context is used up" }])
   })
 
   it('ends the session with the first prompt that fills it, and nothing is sent', async () => {

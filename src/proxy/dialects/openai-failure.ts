@@ -2,6 +2,7 @@
 import type { Failure, FailureCode } from '../failure.ts'
 import type { HttpReply } from './dialect.ts'
 import { failureHeaders } from './failure-headers.ts'
+import { overflowLengths } from './overflow.ts'
 
 /** Codes that clients know by OpenAI's name; ours are told as they are. */
 const KNOWN_CODES: { readonly [code in FailureCode]?: string } = {
@@ -16,7 +17,7 @@ const KNOWN_CODES: { readonly [code in FailureCode]?: string } = {
 export function writeOpenaiFailure(failure: Failure): HttpReply {
   const body = {
     error: {
-      message: failure.message,
+      message: openaiMessage(failure),
       type: typeOf(failure.status),
       param: failure.param,
       code: openaiCode(failure.code),
@@ -27,6 +28,15 @@ export function writeOpenaiFailure(failure: Failure): HttpReply {
     headers: failureHeaders(failure),
     body: JSON.stringify(body),
   }
+}
+
+/** Agents that do not look at the code know a prompt that is too long by one of the vendor's sentences, and count by its numbers. */
+export function openaiMessage({ code, message }: Failure): string {
+  if (code !== 'context-overflow') return message
+  const lengths = overflowLengths(message)
+  return lengths === null
+    ? `Your input exceeds the context window of this model: ${message}`
+    : `This model's maximum context length is ${lengths.maximum} tokens. However, your messages resulted in ${lengths.tokens} tokens.`
 }
 
 export function openaiCode(code: FailureCode): string {

@@ -2,6 +2,7 @@
 import type { Failure } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
 import { failureHeaders } from '../failure-headers.ts'
+import { overflowLengths } from '../overflow.ts'
 
 export function writeAnthropicFailure(failure: Failure): HttpReply {
   return {
@@ -52,8 +53,6 @@ function typeOf({ status, code }: Failure): string {
 
 /** The sentence by which Claude Code knows that it must compact; both numbers, where the engine tells them. */
 function overflowMessage(told: string): string {
-  const maximum = Number(/(?:context|model) length\D{0,40}(\d+)/i.exec(told)?.[1])
-  const needed = (told.match(/\d+/g) ?? []).map(Number).filter((count) => count > maximum)
-  const [tokens] = needed.sort((one, other) => one - other)
-  return tokens === undefined ? `prompt is too long: ${told}` : `prompt is too long: ${tokens} tokens > ${maximum} maximum`
+  const lengths = overflowLengths(told)
+  return lengths === null ? `prompt is too long: ${told}` : `prompt is too long: ${lengths.tokens} tokens > ${lengths.maximum} maximum`
 }

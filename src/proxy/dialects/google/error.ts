@@ -2,6 +2,7 @@
 import type { Failure } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
 import { failureHeaders } from '../failure-headers.ts'
+import { overflowLengths } from '../overflow.ts'
 
 export function writeGoogleFailure(failure: Failure): HttpReply {
   return { status: failure.status, headers: failureHeaders(failure), body: JSON.stringify(errorOf(failure)) }
@@ -12,7 +13,7 @@ export function errorOf(failure: Failure): object {
   return {
     error: {
       code: failure.status,
-      message: failure.code === 'context-overflow' ? `${OVERFLOW}: ${failure.message}` : failure.message,
+      message: failure.code === 'context-overflow' ? overflowMessage(failure.message) : failure.message,
       status: statusOf(failure.status),
       ...(failure.retryAfterMs === null
         ? {}
@@ -21,8 +22,13 @@ export function errorOf(failure: Failure): object {
   }
 }
 
-/** Google has no code for it: agents know a prompt that is too long by this sentence. */
-const OVERFLOW = 'The input token count exceeds the maximum number of tokens allowed'
+/** Google has no code for it: agents know a prompt that is too long by this sentence, and count by its numbers. */
+function overflowMessage(told: string): string {
+  const lengths = overflowLengths(told)
+  return lengths === null
+    ? `The input token count exceeds the maximum number of tokens allowed: ${told}`
+    : `The input token count (${lengths.tokens}) exceeds the maximum number of tokens allowed (${lengths.maximum}).`
+}
 
 /** The canonical names of google.rpc.Code, by the HTTP status that stands for them. */
 function statusOf(status: number): string {

@@ -1,7 +1,7 @@
 // Failures of Responses: OpenAI's envelope before the head, `response.failed` after it.
 import type { Failure } from '../../failure.ts'
 import type { HttpReply } from '../dialect.ts'
-import { openaiCode, writeOpenaiFailure } from '../openai-failure.ts'
+import { openaiCode, openaiMessage, writeOpenaiFailure } from '../openai-failure.ts'
 
 export function writeResponsesFailure(failure: Failure): HttpReply {
   // The conversation, which a chat engine calls messages, is this vendor's input.
@@ -18,7 +18,7 @@ export type StreamedError = { readonly code: string; readonly message: string }
  */
 export function streamedError(failure: Failure): StreamedError {
   const { code, status, message, retryAfterMs, isFinal } = failure
-  if (code === 'context-overflow' || code === 'budget-exhausted') return { code: openaiCode(code), message }
+  if (code === 'context-overflow' || code === 'budget-exhausted') return { code: openaiCode(code), message: openaiMessage(failure) }
   if (isFinal) return { code: 'invalid_prompt', message }
   if (status === 429) return { code: 'rate_limit_exceeded', message: retryAfterMs === null ? message : withDelay(message, retryAfterMs) }
   return { code: 'server_error', message }

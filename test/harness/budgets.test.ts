@@ -1,0 +1,101 @@
+// Budgets and full contexts through real CLIs: each is told in words that it knows, and ends, or makes room; none asks on and on.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Script } from './answers.ts'
+import { accountFor } from './laws.ts'
+import { type Bench, openBench } from './rollout.ts'
+import { TEST_MS } from './suite.ts'
+import { claudeHands, type Hands, piHands, plainCodexHands } from './tasks.ts'
+
+type Cli = {
+  readonly name: string
+  readonly agent: Readonly<Record<string, unknown>>
+  readonly hands: Hands
+  /** What it makes of an answer that was cut off: the end of its run, or a reason to ask on. */
+  readonly exitWhenCut: number
+}
+
+const pi = (api: string): Cli => ({ name: `pi on ${api}`, agent: { harness: 'pi', settings: { api } }, hands: piHands, exitWhenCut: 0 })
+
+const CLIS: readonly Cli[] = [
+  { name: 'codex', agent: { harness: 'codex' }, hands: plainCodexHands, exitWhenCut: 1 },
+  { name: 'claude_code', agent: { harness: 'claude_code' }, hands: claudeHands, exitWhenCut: 0 },
+  pi('openai-completions'),
+  pi('openai-responses'),
+  pi('anthropic-messages'),
+  pi('google-generative-ai'),
+]
+
+/** An agent that would never end. */
+const endless = (hands: Hands): Script =>
+  Array.from({ length: 50 }, (_, turn) => () => ({ text: `Step ${turn}.`, calls: [hands.shell(`echo ${turn}`)] }))
+
+const limited = (budget: Readonly<Record<string, number>>) => ({ metadata: { polar_node: { budget } } })
+
+describe('a session that has used up its budget', () => {
+  let bench: Bench
+  beforeAll(async () => {
+    bench = await openBench()
+  })
+  afterAll(() => bench.close())
+
+  it.each(CLIS)(
+    'of calls: $name ends by itself, and well',
+    async ({ agent, hands }) => {
+      const rollout = await bench.run(agent, endless(hands), limited({ calls: 3 }))
+      const [session] = rollout.sessions
+      expect([session?.outcome, session?.status, session?.exitCode]).toEqual(['budget_exhausted', 'TIMEOUT', 0])
+      expect(session?.error).toBe("the session's budget of 3 model calls is used up")
+      expect(session?.budget).toEqual({ calls: { limit: 3, used: 3 }, used_up: 'calls' })
+      expect(accountFor(rollout)).toEqual({ turns: 3, aux: 0, retries: 0, repeats: 0 })
+      expect(session?.records.map(({ status }) => status)).toEqual(['ok', 'ok', 'ok'])
+      expect(await bench.leftovers()).toEqual([])
+    },
+    TEST_MS,
+  )
+
+  it.each(CLIS)(
+    'of sampled tokens, in the middle of an answer: $name ends',
+    async ({ agent, hands, exitWhenCut }) => {
+      const rollout = await bench.run(agent, endless(hands), limited({ sampled_tokens: 97 }))
+      const [session] = rollout.sessions
+      expect([session?.outcome, session?.exitCode]).toEqual(['budget_exhausted', exitWhenCut])
+      expect(session?.budget).toEqual({ sampled_tokens: { limit: 97, used: 97 }, used_up: 'sampled_tokens' })
+      expect(session?.records.at(-1)?.finishReason).toBe('length')
+      expect(session?.records.every(({ status }) => status === 'ok')).toBe(true)
+      expect(accountFor(rollout)).toMatchObject({ aux: 0, retries: 0, repeats: 0 })
+    },
+    TEST_MS,
+  )
+})
+
+describe('a conversation that outgrows the model’s context', () => {
+  let bench: Bench
+  beforeAll(async () => {
+    bench = await openBench({}, 32_768)
+  })
+  afterAll(() => bench.close())
+
+  it.each(CLIS)(
+    '$name knows it: it makes room, or ends, and does not ask again and again',
+    async ({ agent, hands }) => {
+      let turns = 0
+      const longOutput = hands.shell('seq -s " " 100000 102800')
+      const step = () => {
+        turns += 1
+        // Whoever makes room goes on, but not without end.
+        return turns < 10 ? { text: `Step ${turns}.`, calls: [longOutput] } : { text: 'Done.' }
+      }
+      const rollout = await bench.run(
+        agent,
+        Array.from({ length: 50 }, () => step),
+      )
+      const [session] = rollout.sessions
+      const overflows = session?.records.filter(({ status, httpStatus }) => status === 'failed' && httpStatus === 400) ?? []
+      expect(session?.outcome).toBe('context_exhausted')
+      expect(overflows.length).toBeGreaterThan(0)
+      expect(overflows.length).toBeLessThanOrEqual(3)
+      expect(await bench.leftovers()).toEqual([])
+    },
+    TEST_MS,
+  )
+})
