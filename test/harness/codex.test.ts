@@ -58,7 +58,7 @@ describeAgent(
         const rollout = await bench().run({ harness: 'codex' }, script, {}, subAgent(plainCodexHands))
         expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
         for (const session of rollout.sessions) checkRecords(session, expected)
-        expect(accountFor(rollout, { chains: 2, breaks: null })).toEqual({ turns: 7, aux: 0, retries: 0, repeats: 0 })
+        expect(accountFor(rollout, { chains: 2, breaks: { subagent_of: 1 } })).toEqual({ turns: 7, aux: 0, retries: 0, repeats: 0 })
         expect(await bench().leftovers()).toEqual([])
       },
       TEST_MS,

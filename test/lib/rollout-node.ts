@@ -17,6 +17,7 @@ type Turn = {
   readonly start: number
   readonly end: number
   readonly trained: boolean
+  readonly reason?: string
   readonly weight_version: string | null
   readonly logprob_mode: string
   readonly temperature: number | null

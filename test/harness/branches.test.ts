@@ -1,0 +1,160 @@
+// Conversations that part, made by the CLIs themselves: sub-agents side by side, and a history that a summary takes the place of.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { call, type SampledCall, type Script } from './answers.ts'
+import { accountFor } from './laws.ts'
+import { type Bench, openBench, type Rollout } from './rollout.ts'
+import { TEST_MS } from './suite.ts'
+import { claudeHands, type Hands, piHands, plainCodexHands, subAgent } from './tasks.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await openBench()
+})
+afterAll(() => bench.close())
+
+function soleSession({ sessions }: Rollout) {
+  const [session] = sessions
+  if (session === undefined) throw new Error('a rollout has a session')
+  expect([session.outcome, session.error]).toEqual(['completed', null])
+  return session
+}
+
+const rolesOf = ({ sessions }: Rollout) =>
+  sessions.flatMap(({ traces }) => traces.map(({ metadata }) => [metadata.segment_role, metadata.turns.length]))
+
+describe('two sub-agents that are sent on one errand', () => {
+  type Sender = {
+    readonly harness: string
+    readonly hands: Hands
+    readonly parent: () => Script
+    /** Which turn of the parent spawned each. */
+    readonly spawnedBy: readonly number[]
+  }
+  const { when: ERRAND } = subAgent(plainCodexHands)
+
+  /** A parent that is told a name for each, and waits for it. */
+  function codexParent(): Script {
+    const names: string[] = []
+    const spawn = call('multi_agent_v1__spawn_agent', { message: ERRAND })
+    const wait = (name: string | undefined) => call('multi_agent_v1__wait_agent', { targets: [name], timeout_ms: 20_000 })
+    const noted = (last: string, next: () => SampledCall) => {
+      names.push(/"agent_id":"([^"]+)"/.exec(last)?.[1] ?? 'nobody')
+      return { calls: [next()] }
+    }
+    return [
+      () => ({ text: 'I send somebody.', calls: [spawn] }),
+      (last) => noted(last, () => spawn),
+      (last) => noted(last, () => wait(names[0])),
+      () => ({ calls: [wait(names[1])] }),
+      () => ({ text: 'Both have looked.' }),
+    ]
+  }
+  const claudeSpawn = call('Agent', {
+    ...{ description: 'Look around', prompt: ERRAND },
+    ...{ subagent_type: 'general-purpose', run_in_background: false },
+  })
+
+  const SENDERS: readonly Sender[] = [
+    { harness: 'codex', hands: plainCodexHands, parent: codexParent, spawnedBy: [0, 1] },
+    {
+      harness: 'claude_code',
+      hands: claudeHands,
+      parent: () => [() => ({ text: 'I send two.', calls: [claudeSpawn, claudeSpawn] }), () => ({ text: 'Both have looked.' })],
+      spawnedBy: [0, 0],
+    },
+  ]
+
+  it.each(SENDERS)(
+    'are two chains of $harness beside its own, and hang from the calls that spawned them',
+    async ({ harness, hands, parent, spawnedBy }) => {
+      const script = parent()
+      const rollout = await bench.run({ harness }, script, {}, subAgent(hands))
+      const { records, edges } = soleSession(rollout)
+      expect(new Set(records.map(({ lineage }) => lineage?.agent)).size).toBe(3)
+      const own = records.flatMap(({ lineage, id }): string[] => (lineage?.parent === null ? [id] : []))
+      const parted = edges.filter(({ kind }) => kind !== 'extends').map(({ kind, of }) => [kind, own.indexOf(of ?? '')])
+      expect(parted.toSorted()).toEqual(spawnedBy.map((turn) => ['subagent_of', turn]))
+      expect(rolesOf(rollout)).toEqual([
+        ['main', script.length],
+        ['subagent', 3],
+        ['subagent', 3],
+      ])
+      const account = accountFor(rollout, { chains: 3, breaks: { subagent_of: 2 } })
+      expect(account).toEqual({ turns: script.length + 6, aux: 0, retries: 0, repeats: 0 })
+      expect(await bench.leftovers()).toEqual([])
+    },
+    TEST_MS,
+  )
+})
+
+describe('a history that grows too long', () => {
+  const FINDING = 'All that was asked for has been counted; nothing is left to be done.'
+  const asWhole = (rollout: Rollout) => {
+    const { records, edges } = soleSession(rollout)
+    const place = (id: string | null) => records.findIndex((record) => record.id === id)
+    return edges.flatMap(({ kind, call_id, of }) => (kind === 'extends' ? [] : [[kind, place(call_id), place(of)]]))
+  }
+
+  it(
+    'is summarised by Codex in a call without tools, and both that and what comes after are chains of the same agent',
+    async () => {
+      const script: Script = [
+        (last) =>
+          last.includes('produced a summary')
+            ? { text: 'I go on.', calls: [plainCodexHands.shell('echo again')] }
+            : { text: 'I count.', calls: [plainCodexHands.shell('seq 1 4000')] },
+        () => ({ text: 'Done.' }),
+      ]
+      // Above a first prompt, below one with the numbers.
+      const rollout = await bench.run({ harness: 'codex', settings: { auto_compact_token_limit: 10_000 } }, script)
+      expect(asWhole(rollout)).toEqual([
+        ['compaction_of', 1, 0],
+        ['compaction_of', 2, 1],
+      ])
+      expect(rolesOf(rollout)).toEqual([
+        ['main', 1],
+        ['main', 1],
+        ['main', 2],
+      ])
+      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
+      const purposes = rollout.sessions.flatMap(({ records }) => records.map(({ lineage }) => lineage?.purpose))
+      expect(purposes).toEqual(['turn', 'compaction', 'turn', 'turn'])
+    },
+    TEST_MS,
+  )
+
+  it(
+    'is summarised by Claude Code without its last turn, which it keeps beside the summary',
+    async () => {
+      let isSummarised = false
+      const step = (last: string) => {
+        if (last.includes('TEXT ONLY')) {
+          isSummarised = true
+          return { text: `<analysis>\nCounting.\n</analysis>\n\n<summary>\n${FINDING}\n</summary>` }
+        }
+        return isSummarised ? { text: 'Done.' } : { text: 'I count.', calls: [claudeHands.shell('seq 100000 104200')] }
+      }
+      const script = Array.from({ length: 12 }, () => step)
+      const rollout = await bench.run({ harness: 'claude_code', settings: { auto_compact_window: 100_000 } }, script)
+      expect(asWhole(rollout)).toEqual([
+        ['compaction_of', 3, 2],
+        ['compaction_of', 4, 3],
+      ])
+      expect(rolesOf(rollout).map(([role]) => role)).toEqual(['main', 'main', 'main'])
+      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 5, aux: 0, retries: 0, repeats: 0 })
+    },
+    TEST_MS,
+  )
+
+  it(
+    'is summarised by Pi when its work is done: nothing goes on from there, and it is a side call',
+    async () => {
+      const count = () => ({ text: 'I count.', calls: [piHands.shell('seq 1 4000')] })
+      const script: Script = [count, count, () => ({ text: 'Done.' })]
+      const rollout = await bench.run({ harness: 'pi', settings: { context_window: 32_000, max_tokens: 4_096 } }, script)
+      expect(asWhole(rollout)).toEqual([['aux', 3, expect.any(Number)]])
+      expect(accountFor(rollout, { chains: 1, breaks: { aux: 1 } })).toEqual({ turns: 3, aux: 1, retries: 0, repeats: 0 })
+    },
+    TEST_MS,
+  )
+})
