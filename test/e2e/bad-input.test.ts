@@ -61,6 +61,7 @@ describe('bad input', () => {
     ['an id that could be a path', task({ task_id: '../../etc/passwd' }), 422, /task_id/],
     ['an unknown harness', task({ agent: { harness: 'hal' } }), 422, /hal.*pi|pi.*hal/],
     ['two kinds of agent', task({ agent: { harness: 'pi', import_path: 'x:Y' } }), 422, /exactly one/],
+    ['skills from anywhere', task({ agent: { harness: 'pi', skills_path: '/etc' } }), 422, /skills_path.*upload_roots/],
     ['a backend this node has not', task({ runtime: { backend: 'docker' } }), 422, /docker.*local/],
     ['no runtime at all', task({ runtime: null }), 422, /runtime/],
     ['an unknown builder', task({ builder: { strategy: 'tower' } }), 422, /tower.*prefix_merging/],

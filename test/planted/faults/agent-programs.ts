@@ -31,6 +31,20 @@ export const AGENT_PROGRAM_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/harness-program.test.ts'],
   },
   {
+    name: 'a plan of no shape reaches the sandbox',
+    file: 'src/harness/custom.ts',
+    find: 'return parsed.success ?',
+    replace: 'return parsed.success || true ?',
+    suites: ['test/unit/harness-custom.test.ts'],
+  },
+  {
+    name: 'an operator’s module that throws takes the session’s actor along',
+    file: 'src/harness/custom.ts',
+    find: 'return { ok: false, error: textOf(error) }',
+    replace: 'throw error',
+    suites: ['test/unit/harness-custom.test.ts'],
+  },
+  {
     name: 'a log is copied from behind a link',
     file: 'src/runtime/agent-logs.ts',
     find: '(await realpath(path).catch(() => null)) !== path',
