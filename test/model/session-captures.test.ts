@@ -6,7 +6,7 @@ import type { Deadline, SessionMessage } from '../../src/actors/session/protocol
 import type { Outcome } from '../../src/contract/outcome.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
 import { sessionPolicy, sessionSpec, taskRequest } from '../lib/specs.ts'
-import { type Machine, opened, overflowed, sealed, sessionMachine } from './session-machine.ts'
+import { type Machine, opened, overflowed, sealed, sessionMachine, spent } from './session-machine.ts'
 
 const ask = { thread: 't' as never, incarnation: 0, ask: 1 }
 const answered: SessionMessage = { ...overflowed, status: 'ok', contextExhausted: false }
@@ -58,6 +58,8 @@ describe('a capture', () => {
     ['finished after a call', 'completed', [opened, answered, finished()]],
     ['finished without one', 'harness_error', [finished()]],
     ['finished when its last call was too long', 'context_exhausted', [opened, overflowed, finished()]],
+    ['finished when its budget was used up', 'budget_exhausted', [opened, answered, spent, finished(1)]],
+    ['idle when its budget was used up', 'budget_exhausted', [opened, answered, spent, passed('idle')]],
     ['out of time', 'agent_timeout', [opened, passed('agent')]],
     ['out of time without a call', 'harness_error', [passed('agent')]],
     ['idle', 'agent_timeout', [opened, answered, passed('idle')]],

@@ -6,7 +6,7 @@ import type { SessionMessage } from '../../src/actors/session/protocol.ts'
 import type { Outcome } from '../../src/contract/outcome.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
 import { sessionSpec, taskRequest } from '../lib/specs.ts'
-import { type Machine, opened, overflowed, sandbox, sealed, sessionMachine } from './session-machine.ts'
+import { type Machine, opened, overflowed, sandbox, sealed, sessionMachine, spent } from './session-machine.ts'
 
 const exited = (code: number): AgentEnded => ({ exit: { type: 'exited', code }, stdoutTail: '', stderrTail: '' })
 const machine = (): Machine => sessionMachine(sessionSpec('s', { request: taskRequest() }))
@@ -68,6 +68,52 @@ describe('the outcome of a session', () => {
         session.send(ended(exited(0)))
       },
     ],
+    ...(
+      [
+        ['budget used up, exit code 0', ended(exited(0))],
+        ['budget used up, non-zero exit', ended(exited(1))],
+        ['budget used up, and no end before that of its time', { type: 'deadline-passed', of: 'agent' }],
+        ['budget used up, process lost', ended({ exit: { type: 'lost' }, stdoutTail: '', stderrTail: '' })],
+      ] as const
+    ).map(
+      ([name, end]) =>
+        [
+          name,
+          'budget_exhausted',
+          (session: Machine) => {
+            session.send(opened)
+            session.send(spent)
+            session.send(end)
+          },
+        ] as const,
+    ),
+    [
+      'budget used up before the first call',
+      'budget_exhausted',
+      (session) => {
+        session.send(spent)
+        session.send(ended(exited(0)))
+      },
+    ],
+    [
+      'budget used up, for want of room',
+      'budget_exhausted',
+      (session) => {
+        session.send(opened)
+        session.send(overflowed)
+        session.send(spent)
+        session.send(ended(exited(1)))
+      },
+    ],
+    [
+      'budget used up, then cancelled',
+      'cancelled',
+      (session) => {
+        session.send(opened)
+        session.send(spent)
+        session.send({ type: 'cancel', reason: 'cancelled by the trainer' })
+      },
+    ],
     [
       'process lost',
       'runtime_error',
@@ -97,6 +143,32 @@ describe('the outcome of a session', () => {
     session.settle()
     const errors = session.effects.flatMap((effect) => (effect.type === 'finish' ? [effect.error] : []))
     expect(errors).toEqual([`the agent ended (exit code 127) without a single model call${reason}`])
+  })
+
+  it('says which budget is used up, stops waiting for a first call, and grades what was left behind', () => {
+    const session = runningMachine()
+    session.send(spent)
+    session.send({ ...spent, sentence: 'another one' } as SessionMessage)
+    session.send(ended(exited(0)))
+    session.settle()
+    const errors = session.effects.flatMap((effect) => (effect.type === 'finish' ? [effect.error] : []))
+    expect(errors).toEqual(["the session's budget of 1 model calls is used up"])
+    expect(session.effects).toContainEqual({ type: 'disarm', deadline: 'first-call' })
+    expect(session.count('evaluate')).toBe(1)
+  })
+
+  it('is the engine’s fault when its failure has eaten the budget', () => {
+    const session = runningMachine()
+    session.send(opened)
+    session.send(spent)
+    session.send(ended(exited(0)))
+    session.open.length = 0
+    session.send({ type: 'agent-killed', result: { ok: true, value: { ok: true, value: undefined } } })
+    session.open.length = 0
+    const failed = { status: 'failed', httpStatus: 503, error: null } as SealedCalls['calls'][number]
+    session.send({ type: 'sealed', result: { ok: true, value: { ...sealed(1), calls: [failed] } } })
+    session.settle()
+    expect(session.outcome()).toBe('upstream_error')
   })
 
   it('is not graded when the table says no, and graded on what a timed-out agent left', () => {
@@ -266,6 +338,7 @@ describe('a session under any order of events', () => {
     ended(exited(1)),
     ended({ exit: { type: 'signalled', signal: 'SIGKILL' }, stdoutTail: '', stderrTail: '' }),
     opened,
+    spent,
     { ...overflowed, status: 'ok', promptTokens: 1, sampledTokens: 1, contextExhausted: false },
     { type: 'begin-run' },
     { type: 'begin-post-run' },
