@@ -16,6 +16,7 @@ import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { INFERENCE_FAULTS } from './faults/inference.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
+import { LINEAGE_FAULTS } from './faults/lineage.ts'
 import { OPENAPI_FAULTS } from './faults/openapi.ts'
 import { OUTAGE_FAULTS } from './faults/outage.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
@@ -51,6 +52,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...FUZZ_FAULTS,
   ...HARNESS_FAULTS,
   ...TRAJECTORY_FAULTS,
+  ...LINEAGE_FAULTS,
   ...SESSION_FAULTS,
   ...CAPTURE_FAULTS,
   ...RESULT_FAULTS,

@@ -241,14 +241,18 @@ describe('a summary that is known by what is said', () => {
     answer: { role: 'assistant', content: `<analysis>Counting.</analysis>\n<summary>\n${SUMMARY}\n</summary>` },
   })
 
-  it('is found without the tags it was asked for in, though the last turn was kept beside it', () => {
-    const kept = call(null, [1, 8, 6, 7, 9, 3], [6], {
-      messages: [{ role: 'user', content: `Before: ${SUMMARY}` }, step, result('t2', '1')],
-    })
-    const { edges } = read([older, latest, asking, kept])
+  const kept = (summary: string) =>
+    call(null, [1, 8, 6, 7, 9, 3], [6], { messages: [{ role: 'user', content: `Before: ${summary}` }, step, result('t2', '1')] })
+
+  it('is found without the tags it was asked for in, and so is what asked for it', () => {
+    const { edges } = read([older, latest, asking, kept(SUMMARY)])
     expect(edges.filter(([kind]) => kind !== 'extends')).toEqual([
       ['compaction_of', 'c', 'b'],
       ['compaction_of', 'd', 'c'],
     ])
+  })
+
+  it('is never the last turn, which was kept beside it', () => {
+    expect(read([older, latest, asking, kept('It was counted.')]).edges.at(-1)).toEqual(['compaction_of', 'd', 'c'])
   })
 })
