@@ -77,6 +77,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
       beatEveryMs: config.stream.beatMs,
       lingerMs: config.stream.lingerMs,
       outageMs: budgets.outageMs,
+      aborted: config.abortedGenerations,
     },
     arena: { maxSlabs: config.maxSlabs },
     cpu: { threads, maxQueue: node.maxPostrunWorkers * 4 },

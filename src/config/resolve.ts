@@ -52,6 +52,7 @@ export type Config = {
     readonly session: SessionBudget
   }
   readonly gradeTimeouts: boolean
+  readonly abortedGenerations: 'resume' | 'restart'
   readonly cpuThreads: number
   readonly maxSlabs: number
   /** In the order of the file; the first whose pattern matches a served name holds. */
@@ -127,6 +128,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       session: own.budgets.session ?? {},
     },
     gradeTimeouts: own.grade_timeouts,
+    abortedGenerations: own.weight_updates.aborted,
     cpuThreads: own.cpu.threads ?? Math.max(1, Math.floor(availableParallelism() / 2)),
     maxSlabs: own.arena.max_slabs,
     models: Object.entries(own.models ?? {}).map(([pattern, profile]) => ({ pattern, profile })),

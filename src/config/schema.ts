@@ -109,6 +109,10 @@ export const fileSchema = z.strictObject({
       backoff_seconds: z.number().positive().max(3_600).default(1),
       backoff_cap_seconds: z.number().positive().max(86_400).default(60),
     }),
+    weight_updates: section({
+      /** A generation that an update cut off: gone on with under the new weights where its engine takes token ids, or begun again. */
+      aborted: z.enum(['resume', 'restart']).default('resume'),
+    }),
     stream: section({
       commit_after_seconds: z.number().positive().max(60).default(5),
       beat_seconds: z.number().positive().max(60).default(10),

@@ -1,10 +1,12 @@
 // One generation from an admitted call to its end: place, send, and again while what the engine said has a remedy.
+import type { EngineKind } from '../contract/call.ts'
 import type { SessionId } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { ChatRequest } from './chat.ts'
 import { within } from './deadline.ts'
 import { type Ending, type EndingOptions, type Generated, openEnding } from './ending.ts'
-import type { Send } from './engines/engine.ts'
+import { type AnswerPart, goOn, whyAnew } from './engines/continuation.ts'
+import type { EngineRequest, Send } from './engines/engine.ts'
 import { overflow } from './engines/rejection.ts'
 import { isOverlong } from './overlong.ts'
 import type { Lease, Pool } from './pool/pool.ts'
@@ -42,6 +44,8 @@ export async function generate(
     needsSoundArguments: false,
     breaks: 0,
     aborts: 0,
+    part: null,
+    drawsAnew: false,
     outage: null,
   }
   let pauses = pool.pauses()
@@ -68,7 +72,8 @@ export async function generate(
     } finally {
       lease.release(...usedAs(sent?.outcome ?? null))
     }
-    const verdict = judge({ kernel, settings, ending, lessons, signal }, sent)
+    const wasHeld = pool.isPaused() || pool.pauses() !== pauses
+    const verdict = judge({ kernel, settings, ending, lessons, signal, wasHeld }, sent)
     if (verdict.type === 'ended') return verdict.generated
     await pause(kernel, verdict.afterMs, signal)
   }
@@ -114,7 +119,28 @@ async function sendOnce(
   ending.sent(lease, parameters, prepared.diagnostics)
   const sound = lessons.needsSoundArguments ? withSoundArguments(messages) : null
   const prompt = { kind: 'messages', messages: sound?.messages ?? messages, tools } as const
-  return sent(await lease.replica.engine.generate({ prompt, parameters, model, topLogprobs: 0, format: profile.format }, send))
+  const asked = { prompt, parameters, model, topLogprobs: 0, format: profile.format }
+  const { engine } = lease.replica
+  const part = partToGoOnFrom(engine.kind, asked, lessons, ending, context)
+  if (part !== null) return sent(await goOn(engine.kind, asked, part, context, send))
+  return sent(await engine.generate(asked, send))
+}
+
+/** What was drawn of the answer already; null when it is to be drawn from its beginning. */
+function partToGoOnFrom(
+  kind: EngineKind,
+  asked: EngineRequest,
+  lessons: Lessons,
+  ending: Ending,
+  context: number | null,
+): AnswerPart | null {
+  if (lessons.part === null) return null
+  const detail = whyAnew(kind, asked, lessons.part, context)
+  if (detail === null) return lessons.part
+  ending.note({ code: 'generation-begun-anew', detail })
+  lessons.part = null
+  lessons.drawsAnew = true
+  return null
 }
 
 /**

@@ -32,8 +32,10 @@ export type BoundarySettings = {
   readonly engineDeadlineMs: number
   /** How long a call waits for an inference server while none serves: what starts again within that is not noticed by agents. */
   readonly outageMs: number
-  /** Sends to an unreachable replica, and generations the engine aborted, are each repeated at most this often. */
+  /** Sends to an unreachable replica, and generations the engine aborted without progress, are each repeated at most this often. */
   readonly maxRepeats: number
+  /** What becomes of a generation that its engine gave up: gone on with from its tokens where that can be, or begun again. */
+  readonly aborted: 'resume' | 'restart'
   readonly repeatDelayMs: number
 }
 
@@ -59,5 +61,6 @@ export const DEFAULT_SETTINGS: BoundarySettings = {
   engineDeadlineMs: 3_600_000,
   outageMs: 120_000,
   maxRepeats: 2,
+  aborted: 'resume',
   repeatDelayMs: 250,
 }

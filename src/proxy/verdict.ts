@@ -5,6 +5,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import { type ChatAnswer, type ChatMessage, type ChatRequest, withToolCallIds } from './chat.ts'
 import type { Ending, Generated } from './ending.ts'
+import { type AnswerPart, answerPartOf } from './engines/continuation.ts'
 import type { EngineOutcome, EngineReply } from './engines/engine.ts'
 import { type Failure, failure } from './failure.ts'
 import type { Lease } from './pool/pool.ts'
@@ -26,7 +27,12 @@ export type Lessons = {
   /** An engine has refused the conversation as it is, and calls in it may be why. */
   needsSoundArguments: boolean
   breaks: number
+  /** In a row, without a token more, and outside of pauses. */
   aborts: number
+  /** What was drawn of the answer when its engine gave it up: the next send goes on from there. */
+  part: AnswerPart | null
+  /** A server did not go on with an answer. */
+  drawsAnew: boolean
   outage: Outage | null
 }
 
@@ -54,6 +60,8 @@ export type Judge = {
   readonly lessons: Lessons
   /** The call's own. */
   readonly signal: AbortSignal
+  /** A pause began while the call was in flight. */
+  readonly wasHeld: boolean
 }
 
 /** The longest pause between two sends, in `repeatDelayMs`. */
@@ -65,6 +73,7 @@ export function judge(court: Judge, sent: Sent): Verdict {
   const { outcome } = sent
   const failed = (reason: Failure): Verdict => ({ type: 'ended', generated: court.ending.failed(reason) })
   if (!isUntaken(outcome)) court.lessons.outage = null
+  if (court.lessons.part !== null && isRefused(outcome)) return drawAnew(court, outcome)
   switch (outcome.type) {
     case 'answer':
       return { type: 'ended', generated: answered(court, sent, outcome) }
@@ -99,13 +108,33 @@ function answered({ kernel, ending }: Judge, { profile, request }: Sent, reply: 
   return ending.answered(answer, reply)
 }
 
-/** A generation that was given up is no answer, however much of it there is. */
-function aborted({ settings, ending, lessons, signal }: Judge, reply: Extract<EngineReply, { type: 'aborted' }>): Verdict {
+/**
+ * A generation that was given up is no answer, however much of it there is. Trainers give up all of them at an update of the weights, as often
+ * as they update: whoever has come further, or was held, has lost nothing.
+ */
+function aborted({ settings, ending, lessons, signal, wasHeld }: Judge, reply: Extract<EngineReply, { type: 'aborted' }>): Verdict {
   ending.note({ code: 'generation-aborted', detail: `${reply.detail} after ${reply.tokens.sampledIds.length} tokens` })
-  lessons.aborts += 1
-  if (lessons.aborts <= settings.maxRepeats && !signal.aborted) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.aborts }
+  const sampledBefore = lessons.part?.sampledIds.length ?? 0
+  if (settings.aborted === 'resume' && !lessons.drawsAnew) lessons.part = answerPartOf(reply) ?? lessons.part
+  if ((lessons.part?.sampledIds.length ?? 0) > sampledBefore) lessons.aborts = 0
+  else if (!wasHeld) lessons.aborts += 1
+  if (lessons.aborts <= settings.maxRepeats && !signal.aborted)
+    return { type: 'again', afterMs: settings.repeatDelayMs * Math.max(1, lessons.aborts) }
   const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
   return { type: 'ended', generated: ending.givenUp(reason, reply) }
+}
+
+/** The server does not do what goes on with an answer, or not for this one. */
+function isRefused(outcome: Sent['outcome']): outcome is Extract<EngineOutcome, { type: 'rejected' | 'garbled' | 'unserved' }> {
+  return outcome.type === 'garbled' || outcome.type === 'unserved' || (outcome.type === 'rejected' && !isUnavailable(outcome))
+}
+
+function drawAnew({ ending, lessons }: Judge, outcome: Extract<EngineOutcome, { type: 'rejected' | 'garbled' | 'unserved' }>): Verdict {
+  const detail = outcome.type === 'rejected' ? `status ${outcome.status}: ${outcome.message}` : outcome.detail
+  ending.note({ code: 'generation-begun-anew', detail })
+  lessons.part = null
+  lessons.drawsAnew = true
+  return AT_ONCE
 }
 
 function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, { type: 'broken' }>['reply']): Verdict {

@@ -105,6 +105,29 @@ describe.each(Object.keys(SHAPES) as EngineKind[])('%s', (kind) => {
     door.releaseSealed()
   })
 
+  it('gives the same answer, token for token, when its generation is given up on the way', async () => {
+    const { engine, records, chat, generated } = await open(kind)
+    const ask = () => chat({ messages: [{ role: 'user', content: 'go' }], tools })
+    const { json: whole } = await ask()
+    engine.setFault({ fault: 'abort', times: 2 })
+    const { json: cut } = await ask()
+    const told = ({ choices: [{ message, finish_reason: finish }] }: typeof whole) => [
+      message.content,
+      message.reasoning_content,
+      message.tool_calls[0].function,
+      finish,
+    ]
+    expect([told(cut), cut.usage]).toEqual([told(whole), whole.usage])
+    const [first, ...parts] = generated()
+    expect(parts).toHaveLength(3)
+    expect(parts.flatMap(({ sampledIds }) => sampledIds)).toEqual(first?.sampledIds)
+    expect(records[1]).toMatchObject({
+      captureError: null,
+      usage: { promptTokens: records[0]?.usage?.promptTokens, completionTokens: first?.sampledIds.length },
+      diagnostics: [{ code: 'generation-aborted' }, { code: 'generation-aborted' }],
+    })
+  })
+
   it('TO-06 cuts a budget that cannot fit instead of failing', async () => {
     const { records, chat } = await open(kind, { maxModelLen: 500 })
     expect((await chat({ messages: [{ role: 'user', content: 'go' }], tools, max_tokens: 500 })).status).toBe(200)

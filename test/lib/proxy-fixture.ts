@@ -16,6 +16,8 @@ import { type Arena, openArena } from '../../src/tokens/arena.ts'
 /** One generation an engine was asked for. */
 type Generation = {
   readonly url: string
+  /** `/v1/completions` goes on from token ids. */
+  readonly path: string
   readonly body: { readonly [key: string]: unknown }
   readonly isCancelled: () => boolean
   /** Answers with a completion unless told otherwise. */
@@ -61,6 +63,14 @@ export function completionBody(completion: Completion = {}): object {
     usage: completion.usage ?? { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
     ...extra,
   }
+}
+
+/** What vLLM's completions answer; nothing of the text is read. */
+function textCompletionBody(completion: Completion, promptTokens: number): object {
+  const { finish = 'stop', ids = [21, 22, 23], logprobs = [-0.5, -0.25, -0.125], extra = {} } = completion
+  const usage = { prompt_tokens: promptTokens, completion_tokens: Array.isArray(ids) ? ids.length : 0 }
+  const choice = { index: 0, text: '', finish_reason: finish, stop_reason: null, token_ids: ids, logprobs: { token_logprobs: logprobs } }
+  return { object: 'text_completion', choices: [choice], usage: completion.usage ?? usage, ...extra }
 }
 
 /** Of an engine whose logprobs do not depend on temperature. */
@@ -174,6 +184,8 @@ export type ProxyOptions = {
   readonly logprobMode?: 'raw' | 'processed'
   /** What the engines' tokenizer counts for any prompt; null: they have none. Without it the test answers as it does for generations. */
   readonly promptTokens?: number | null
+  /** Texts of token ids; others are `<id>`. Null: the engines spell none. */
+  readonly spelling?: Readonly<Record<number, string>> | null
 }
 
 export type ProxyFixture = {
@@ -210,6 +222,10 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
 
   const tokenized = (count: number | null): TransportReply =>
     count === null ? { ok: true, response: { status: 404, headers: {}, body: Buffer.from('') } } : ok({ count })
+  const spelt = (ids: readonly number[]): TransportReply => {
+    const { spelling = {} } = options
+    return spelling === null ? tokenized(null) : ok({ prompt: ids.map((id) => spelling[id] ?? `<${id}>`).join('') })
+  }
   const probed = (index: number, temperature: number): Completion => {
     if (untrainable.has(index)) return { ids: undefined }
     return options.logprobMode === 'processed' && temperature !== 1 ? COLD : PROBED
@@ -227,14 +243,17 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
       }
       if (request.path === '/tokenize' && options.promptTokens !== undefined) return tokenized(options.promptTokens)
       const body = JSON.parse(request.body)
-      if (body.messages[0].content === 'Say hi.') return ok(completionBody(probed(index, body.temperature)))
+      if (request.path === '/detokenize') return spelt(body.tokens)
+      if (body.messages?.[0].content === 'Say hi.') return ok(completionBody(probed(index, body.temperature)))
       return new Promise<TransportReply>((resolve) => {
         signal.addEventListener('abort', () => resolve({ ok: false, error: 'aborted', detail: 'aborted' }), { once: true })
         generations.push({
           url,
+          path: request.path,
           body,
           isCancelled: () => signal.aborted,
-          answer: (completion) => resolve(ok(completionBody(completion))),
+          answer: (completion = {}) =>
+            resolve(ok(body.messages === undefined ? textCompletionBody(completion, body.prompt.length) : completionBody(completion))),
           respond: (status, value, headers = {}) =>
             resolve({
               ok: true,

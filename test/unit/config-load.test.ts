@@ -48,6 +48,7 @@ describe('defaults', () => {
       },
     ])
     expect(config).toMatchObject({ topology: 'threaded', maxAttempts: 2, gradeTimeouts: true, dataDir: '/etc/polar/.polar', notes: [] })
+    expect(config.abortedGenerations).toBe('resume')
     expect(config.stream).toEqual({ commitAfterMs: 5_000, beatMs: 10_000, lingerMs: 20_000 })
     expect(config.cpuThreads).toBeGreaterThan(0)
   })
@@ -205,6 +206,10 @@ describe('a mistake is shown with its place and key', () => {
     ],
     ['gateway:\n  nodes:\n    - id: ../x\n', { line: 3, column: 7, key: 'gateway.nodes[0].id', message: 'must match' }],
     ['polar_node: { max_attempts: 0 }\n', { line: 1, column: 15, key: 'polar_node.max_attempts', message: '>=1' }],
+    [
+      'polar_node: { weight_updates: { aborted: retry } }\n',
+      { line: 1, column: 33, key: 'polar_node.weight_updates.aborted', message: 'resume' },
+    ],
     [
       'polar_node: { grade_timeouts: yes please }\n',
       { line: 1, column: 15, key: 'polar_node.grade_timeouts', message: 'expected boolean' },

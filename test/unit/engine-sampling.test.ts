@@ -28,6 +28,7 @@ function sample(text: string, changes: Partial<SamplingRequest> = {}, finish: An
     seed: 's',
     promptSeed: 'p',
     toolCallPrefix: 'call_',
+    begun: [],
     ...changes,
   }
   return sampleChoice(qwen, { text, finish, ttftMs: null, msPerToken: null, variant: null }, request)

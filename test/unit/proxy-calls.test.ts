@@ -411,7 +411,7 @@ describe('what the engine does wrong', () => {
   })
 
   it.each(['abort', null, 'surprise'])('CP-02: finish reason %s is generated again, never answered', async (finish) => {
-    const proxy = openProxy()
+    const proxy = openProxy({ settings: { aborted: 'restart' } })
     const door = proxy.openDoor()
     const sink = await proxy.chat(door)
     proxy.generations[0]?.answer({ message: { role: 'assistant', content: 'Let me ch' }, finish })
@@ -424,7 +424,7 @@ describe('what the engine does wrong', () => {
   })
 
   it('gives up after the third abort with an error that invites a retry', async () => {
-    const proxy = openProxy()
+    const proxy = openProxy({ settings: { aborted: 'restart' } })
     const door = proxy.openDoor()
     const sink = await proxy.chat(door)
     for (const round of [0, 1, 2]) {

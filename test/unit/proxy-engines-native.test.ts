@@ -228,7 +228,8 @@ describe('llama.cpp', () => {
     ['a template that says nothing', { ...routes(), '/apply-template': ok(null) }, { type: 'garbled' }],
     ['a connection that breaks', { ...routes(), '/tokenize': 'reset' }, { type: 'broken' }],
     ['no answer', { ...routes(), '/completion': ok({}) }, { type: 'garbled' }],
-    ['a slot that gave up', routes(completed({ stop_type: 'none' })), { type: 'aborted', finishReason: 'unknown' }],
+    ['a slot that gave up', routes(completed({ stop_type: 'none' })), { type: 'aborted', finishReason: 'abort' }],
+    ['an end that nobody knows', routes(completed({ stop_type: 'bored' })), { type: 'aborted', finishReason: 'unknown' }],
     [
       'TO-06 a prompt that is too long',
       {

@@ -17,6 +17,7 @@ import type { Latency } from './pace.ts'
 import { loadQwen, type Qwen } from './qwen.ts'
 import { type EngineRequest, openRequestLog } from './request-log.ts'
 import { type ScriptInput, scriptSchema } from './script.ts'
+import { openSleep, sleepRoutes } from './sleep-routes.ts'
 
 export type AnswersFrom =
   | { readonly script: ScriptInput }
@@ -82,6 +83,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
   const log = openRequestLog(LOG_LIMITS)
   const faults = openFaultDesk(options.faults ?? [])
   const batch = openBatch({ running: options.concurrency ?? RUNNING_LIMIT, waiting: options.waiting ?? WAITING_LIMIT })
+  const sleep = openSleep()
   const qwen = await loadQwen()
   let weightVersion = options.weightVersion ?? 'default'
   let isLoading = false
@@ -104,6 +106,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     tally: openTally(),
     scheduler: options.scheduler ?? openEventLoop(),
     weightVersion: () => weightVersion,
+    isAsleep: sleep.isAsleep,
   }
   const setWeightVersion = (version: string) => {
     weightVersion = version
@@ -112,7 +115,7 @@ export async function openScriptedEngine(options: ScriptedEngineOptions): Promis
     ...engine,
     kind: 'scripted',
     shapeName,
-    ownRoutes: faultRoutes(faults),
+    ownRoutes: { ...faultRoutes(faults), ...(shapeName === 'vllm' ? sleepRoutes(sleep) : {}) },
     reader: () => (isLoading ? null : engine),
     setWeightVersion,
     cacheUsage: () => 0,

@@ -15,7 +15,7 @@ import type { Answer, AnswerSource } from './answers.ts'
 import { type Conversation, conversationOf } from './conversation.ts'
 import { cutGeneration, FAULTS, type FaultAction, type FaultDesk } from './faults.ts'
 import { type Latency, openPace, type Pace } from './pace.ts'
-import { readConversation } from './prompt-conversation.ts'
+import { begunAnswer, readConversation } from './prompt-conversation.ts'
 import type { Qwen } from './qwen.ts'
 import type { LogEntry, RequestLog } from './request-log.ts'
 import { sampleChoice } from './sampling.ts'
@@ -36,6 +36,7 @@ export type GeneratingEngine = Reader & {
   readonly tally: Tally
   readonly scheduler: Scheduler
   weightVersion(): string
+  isAsleep(): boolean
 }
 
 /** Answers one request; resolves when its last byte was written or its client is gone. */
@@ -61,6 +62,9 @@ export async function serveGeneration(
     entry.answered(complaint.status)
     sendJson(response, complaint.status, engine.shape.error(complaint), headers)
   }
+
+  // A generation kills an engine that sleeps (vllm#15483).
+  if (engine.isAsleep()) return cut()
 
   const name = engine.faults.next()
   if (name !== null) entry.struck(name)
@@ -245,11 +249,13 @@ function generate(engine: GeneratingEngine, asked: Asked): { readonly generation
   const serial = engine.tally.nextSerial()
   const conversation = conversationIn(engine, asked)
   const answers = Array.from({ length: asked.choices }, () => engine.answers.answer(conversation, asked.seed))
+  const begun = asked.chat === null ? begunAnswer(engine.qwen, asked.promptIds) : []
   const prompt = seededHex(32, engine.seed, asked.seed ?? 'unseeded', idsDigest(asked.promptIds), ...asked.imageUrls)
   const choices = answers.map((answer, index) =>
     sampleChoice(engine.qwen, answer, {
       ...asked,
       index,
+      begun,
       logprobMode: engine.logprobMode,
       seed: `${prompt} ${index} ${answer.text}`,
       promptSeed: prompt,

@@ -137,7 +137,7 @@ export function openFaultDesk(initial: readonly FaultPlan[]): FaultDesk {
 
 /** A generation cut after half of its tokens, as an abort leaves it. */
 function shortened(choice: GeneratedChoice): GeneratedChoice {
-  return cutGeneration(choice, Math.ceil(choice.tokens.length / 2))
+  return cutGeneration(choice, Math.floor(choice.tokens.length / 2))
 }
 
 /** What an aborted choice has after `count` tokens: no tool call that is not complete, no end token. */

@@ -3,6 +3,7 @@
 import { parseAnswer } from '../serve/answer-text.ts'
 import { type ChatMessage, type ChatTool, chatToolSchema } from '../wire/chat-request.ts'
 import { type Conversation, conversationOf } from './conversation.ts'
+import type { Qwen } from './qwen.ts'
 
 const TURN = /<\|im_start\|>(\w+)\n([\s\S]*?)<\|im_end\|>/g
 const TOOLS = /(?:^|\n\n)# Tools\n[\s\S]*?<tools>\n([\s\S]*?)\n<\/tools>[\s\S]*$/
@@ -21,6 +22,16 @@ export function readConversation(prompt: string): Conversation {
     else if (listed === null || listed.index > 0) messages.push({ role, content: text.slice(0, listed?.index) })
   }
   return conversationOf(messages, tools)
+}
+
+/** The ids at the end of a prompt that are an answer not ended yet: those after the header of its turn, and an empty thought of the template's. */
+export function begunAnswer(qwen: Qwen, promptIds: readonly number[]): readonly number[] {
+  const header = qwen.encode('<|im_start|>assistant\n')
+  const start = promptIds.findLastIndex((id, at) => id === header[0] && header.every((each, offset) => promptIds[at + offset] === each))
+  const after = start === -1 ? [] : promptIds.slice(start + header.length)
+  if (after.includes(qwen.endTokenId)) return []
+  const thought = qwen.encode('<think>\n\n</think>\n\n')
+  return thought.every((id, at) => after[at] === id) ? after.slice(thought.length) : after
 }
 
 function readAssistant(text: string): ChatMessage {

@@ -15,13 +15,16 @@ export type SamplingRequest = LogprobRequest & {
   readonly stopTokenIds: readonly number[]
   readonly parsesTools: boolean
   readonly toolCallPrefix: string
+  /** What the prompt already holds of the answer: it is gone on with, if it is this one's beginning. */
+  readonly begun: readonly number[]
 }
 
 type Ending = { readonly text: string; readonly tokens: readonly SampledToken[]; readonly finish: EngineFinish }
 
 export function sampleChoice(qwen: Qwen, answer: Answer, request: SamplingRequest): GeneratedChoice {
   const textIds = qwen.encode(answer.text)
-  const complete = answer.finish === 'stop' ? [...textIds, qwen.endTokenId] : textIds
+  const whole = answer.finish === 'stop' ? [...textIds, qwen.endTokenId] : textIds
+  const complete = request.begun.every((id, at) => id === whole[at]) ? whole.slice(request.begun.length) : whole
   // The model's own end token is no match, as engines look for it first.
   const stopAt = complete.findIndex((id) => id !== qwen.endTokenId && request.stopTokenIds.includes(id))
   const wanted = stopAt === -1 ? complete : complete.slice(0, stopAt + 1)

@@ -1,7 +1,8 @@
-// The generation routes that are an engine's own: SGLang's /generate and llama.cpp's /completion, both of which take token ids.
+// The generation routes that take token ids: SGLang's /generate, llama.cpp's /completion and vLLM's /v1/completions.
 import { z } from 'zod'
 import { ownCompletion, ownCompletionStream } from '../wire/llamacpp-completion.ts'
 import { generated, generatedStream, generateSchema, MOST_ALTERNATIVES } from '../wire/sglang-generate.ts'
+import { completions, completionsSchema } from '../wire/vllm-completions.ts'
 import {
   type AnswerForm,
   type Asked,
@@ -86,6 +87,28 @@ export const readCompletion: ReadRequest = (reader, body) => {
       ? { type: 'stream', writer: ownCompletionStream(shown) }
       : { type: 'whole', whole: (generation) => ownCompletion(generation, shown) }
   return reading(reader, { prompt, param: 'prompt', maxTokens, wishes }, form)
+}
+
+const USUAL_COMPLETION_TOKENS = 16
+
+/** Whole answers only: nobody here asks it for a stream. */
+export const readCompletions: ReadRequest = (reader, body) => {
+  const parsed = completionsSchema.safeParse(body)
+  if (!parsed.success) return invalid(parsed.error)
+  const request = parsed.data
+  if (request.stream === true) return bad('stream: completions are not streamed here.', 'stream')
+  const prompt = typeof request.prompt === 'string' ? encodePlain(reader, request.prompt) : request.prompt
+  const wishes: Wishes = {
+    choices: request.n ?? 1,
+    seed: request.seed ?? null,
+    ...samplingOf(request, reader.shape.defaultSampling),
+    topLogprobs: request.logprobs ?? 0,
+    stops: typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []),
+    stopTokenIds: request.stop_token_ids ?? [],
+    otherSampling: otherSampling(request),
+  }
+  const form: AnswerForm = { type: 'whole', whole: (generation) => completions(generation, request) }
+  return reading(reader, { prompt, param: 'prompt', maxTokens: request.max_tokens ?? USUAL_COMPLETION_TOKENS, wishes }, form)
 }
 
 function reading(reader: Reader, { prompt, param, maxTokens, wishes }: Request, form: AnswerForm): Reading {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { z } from 'zod'
 import type { ShapeName } from '../wire/shape.ts'
 import type { ReadRequest } from './asked.ts'
-import { readCompletion, readGenerate } from './own-routes.ts'
+import { readCompletion, readCompletions, readGenerate } from './own-routes.ts'
 import { readChat } from './prompt.ts'
 import { sendJson, sendText } from './reply.ts'
 import type { ServedEngine } from './route.ts'
@@ -60,7 +60,7 @@ const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 /** Which paths generate, and how their bodies are read. */
 const GENERATIONS: { readonly [shape in ShapeName]: Readonly<Record<string, ReadRequest>> } = {
-  vllm: { '/v1/chat/completions': readChat },
+  vllm: { '/v1/chat/completions': readChat, '/v1/completions': readCompletions },
   sglang: { '/v1/chat/completions': readChat, '/generate': readGenerate },
   llamacpp: { '/v1/chat/completions': readChat, '/completion': readCompletion, '/completions': readCompletion },
 }

@@ -142,7 +142,7 @@ function logprobsOf(choice: GeneratedChoice, request: ChatRequest, range: { read
   return { content: logprobContent(choice, range, request.return_tokens_as_token_ids === true ? 'id' : 'text') }
 }
 
-function usageOf(generation: Generation): object {
+export function usageOf(generation: Generation): object {
   const sampled = completionTokens(generation)
   return {
     prompt_tokens: generation.promptIds.length,

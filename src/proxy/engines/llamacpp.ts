@@ -152,7 +152,7 @@ function readOwnCompletion(response: HttpResponse, request: EngineRequest, promp
   const finishReason = finishOf(body.stop_type)
   if (finishReason === null) {
     const detail = `stop_type ${JSON.stringify(body.stop_type) ?? 'missing'}`
-    return { type: 'aborted', finishReason: 'unknown', tokens, ...weights, detail }
+    return { type: 'aborted', finishReason: body.stop_type === 'none' ? 'abort' : 'unknown', tokens, ...weights, detail }
   }
   const cached = isObject(body.timings) ? count(body.timings.cache_n) : null
   return answerOf(request, {
