@@ -2,14 +2,15 @@
 
 type Kind = {
   readonly status: number
-  /** So many failures of one turn in a row are one too many: the client is told to leave it. */
+  /** With so many failures of one turn in a row the client is told to leave it, in these words. */
   readonly tries: number
+  readonly lastWords: string
 }
 
 /** Asking again changes nothing. */
-const final = (status: number): Kind => ({ status, tries: 1 })
-/** It may be over the next time, and whoever asks for ever never ends: a handful at most. */
-const passing = (status: number, tries = 5): Kind => ({ status, tries })
+const final = (status: number): Kind => ({ status, tries: 1, lastWords: '' })
+/** It may be over the next time, and whoever asks for ever never ends. */
+const passing = (status: number, tries: number, lastWords: string): Kind => ({ status, tries, lastWords })
 
 const KINDS = {
   'malformed-json': final(400),
@@ -29,15 +30,15 @@ const KINDS = {
   'too-large': final(413),
   'unsupported-encoding': final(415),
   'upgrade-required': final(426),
-  overloaded: passing(429),
-  'gateway-error': passing(500, 3),
-  'engine-failed': passing(502, 3),
-  'engine-unreachable': passing(503),
-  'engine-aborted': passing(503),
-  'not-recorded': passing(503),
-  'gateway-closing': passing(503),
+  overloaded: passing(429, 5, 'every inference server stays busy'),
+  'gateway-error': passing(500, 3, 'the gateway keeps failing to serve this call'),
+  'engine-failed': passing(502, 3, 'the inference server keeps failing'),
+  'engine-unreachable': passing(503, 5, 'no inference server comes back'),
+  'engine-aborted': passing(503, 5, 'the inference server keeps aborting the generation'),
+  'not-recorded': passing(503, 5, 'the call cannot be made durable'),
+  'gateway-closing': passing(503, 5, 'the gateway is stopping'),
   /** It took an hour. */
-  'engine-timeout': passing(504, 2),
+  'engine-timeout': passing(504, 2, 'the inference server does not answer in time'),
   /** Told to nobody: the client or the session is gone. */
   cancelled: final(499),
 } as const satisfies Readonly<Record<string, Kind>>
@@ -73,11 +74,15 @@ export function failure(code: FailureCode, message: string, particulars: Particu
 const LAST_WORD = 400
 const MAX_RETRY_AFTER_MS = 30_000
 
-/** The failure as it is told when its turn has failed this many times in a row: come back later each time, and in the end not at all. */
+/**
+ * The failure as it is told when its turn has failed this many times in a row: come back later each time, and in the end not at all.
+ * The last words are our own: Pi looks for the engine's, such as "internal error", and would ask again whatever the status.
+ */
 export function inARow(reason: Failure, times: number): Failure {
   if (reason.isFinal || times < 2) return reason
-  if (times >= KINDS[reason.code].tries)
-    return { ...reason, status: LAST_WORD, message: `${reason.message} (${times} times in a row)`, retryAfterMs: null, isFinal: true }
+  const { tries, lastWords } = KINDS[reason.code]
+  if (times >= tries)
+    return { ...reason, status: LAST_WORD, message: `${lastWords} (${times} times in a row)`, retryAfterMs: null, isFinal: true }
   const { retryAfterMs } = reason
   return retryAfterMs === null ? reason : { ...reason, retryAfterMs: Math.min(MAX_RETRY_AFTER_MS, retryAfterMs * 2 ** (times - 1)) }
 }
