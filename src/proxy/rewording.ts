@@ -1,4 +1,4 @@
-// What agent CLIs do to the arguments of a call before they send it back: clean-ups of the client's, not words of somebody else.
+// What agent CLIs do to a call before they send it back: clean-ups of the client's, not words of somebody else.
 import type { Tool, ToolCall } from './chat.ts'
 import { canonicalText, isObject, type JsonObject, parseJsonText } from './json.ts'
 import { argumentsValue } from './spelling.ts'
@@ -12,16 +12,24 @@ export function toolsByName(tools: readonly Tool[]): ToolsByName {
 
 /**
  * True when `returned` is what a CLI makes of `given` on its own: defaults of the tool's schema filled in, values coerced to the schema's
- * types, JSON told as text parsed, white space at line ends and a leading `cd` of a command cut. Ask only for calls that are known to be
- * the same one. Measured on Claude Code 2.1.332 (all but the parsed text) and pi 0.73.1 (the parsed text).
+ * types, JSON told as text parsed, white space at line ends and a leading `cd` of a command cut, the name in lower case, or another call
+ * that says what was wrong with it. Ask only for calls that are known to be the same one. Measured on Claude Code 2.1.332 (arguments, but
+ * for the parsed text), pi 0.73.1 (the parsed text) and OpenCode 1.18.33 (names).
  */
 export function isRewordedCall(given: ToolCall, returned: ToolCall, tools: ToolsByName): boolean {
-  if (given.function.name !== returned.function.name) return false
   const [was, is] = [argumentsValue(given), argumentsValue(returned)]
+  if (isComplaintOf(given, returned, is)) return true
+  if (given.function.name !== returned.function.name && given.function.name.toLowerCase() !== returned.function.name) return false
   if (!isObject(was) || !isObject(is)) return false
   const properties = propertiesOf(tools.get(given.function.name))
   const isKept = Object.entries(was).every(([name, value]) => Object.hasOwn(is, name) && isRewordedValue(value, is[name]))
   return isKept && Object.entries(is).every(([name, value]) => Object.hasOwn(was, name) || isDefault(value, properties[name]))
+}
+
+/** OpenCode puts a call of its tool `invalid` in the place of one that it cannot read, or of a tool it does not have. */
+function isComplaintOf(given: ToolCall, returned: ToolCall, is: unknown): boolean {
+  if (returned.function.name !== 'invalid' || !isObject(is)) return false
+  return is.tool === given.function.name && typeof is.error === 'string' && Object.keys(is).length === 2
 }
 
 function isRewordedValue(was: unknown, is: unknown): boolean {

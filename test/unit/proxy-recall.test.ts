@@ -240,6 +240,36 @@ describe('put back although the client cleaned its arguments', () => {
   })
 })
 
+describe('put back although the client named it otherwise', () => {
+  const named = (name: string, args: string): ToolCall => ({ id: 'c1', type: 'function', function: { name, arguments: args } })
+  const complaint = (tool: string, more = {}) => named('invalid', JSON.stringify({ tool, error: 'no such tool', ...more }))
+  const back = (sampled: ToolCall, returned: ToolCall): boolean => {
+    const recall = openRecall(newIds())
+    recall.remember('0', said({ content: 'T', tool_calls: [sampled] }), unchanged)
+    const [message] = recall.restore([{ role: 'assistant', content: 'T', tool_calls: [returned] }], []).messages
+    return message?.role === 'assistant' && message.tool_calls?.[0]?.function === sampled.function
+  }
+
+  it.each([
+    ['a name in lower case', named('Read', '{"limit": 1.0}'), named('read', '{"limit":1}')],
+    ['a complaint of a tool that there is not', named('look', '{"far": 1}'), complaint('look')],
+    ['a complaint of what cannot be read', named('look', '{"far'), complaint('look')],
+  ])('%s', (_given, sampled, returned) => {
+    expect(back(sampled, returned)).toBe(true)
+    expect(back(sampled, { ...returned, id: 'unknown' })).toBe(false)
+  })
+
+  it.each([
+    ['a name in upper case', named('read', '{}'), named('READ', '{}')],
+    ['other arguments', named('Read', '{"limit": 1}'), named('read', '{"limit":2}')],
+    ['a complaint of another tool', named('look', '{}'), complaint('read')],
+    ['a complaint that says more', named('look', '{}'), complaint('look', { more: 1 })],
+    ['a complaint without a word', named('look', '{}'), complaint('look', { error: undefined })],
+  ])('but not %s', (_given, sampled, returned) => {
+    expect(back(sampled, returned)).toBe(false)
+  })
+})
+
 it('forgets the oldest of thousands of answers, and no other', () => {
   const recall = openRecall(newIds())
   const answerOf = (index: number) =>
