@@ -4,6 +4,7 @@ import { claudeCodeHarness } from './claude-code.ts'
 import { codexHarness } from './codex.ts'
 import { loadCustomHarness } from './custom.ts'
 import type { Harness } from './harness.ts'
+import { opencodeHarness } from './opencode.ts'
 import { piHarness } from './pi.ts'
 import { shellHarness } from './shell.ts'
 
@@ -15,7 +16,7 @@ export type Harnesses = {
   check(agent: AgentSpec): string | null
 }
 
-const BUILT_IN: readonly Harness[] = [shellHarness, piHarness, codexHarness, claudeCodeHarness]
+const BUILT_IN: readonly Harness[] = [shellHarness, piHarness, codexHarness, claudeCodeHarness, opencodeHarness]
 
 /** `customs`: harness name to absolute module path. Throws, naming the module, when one cannot be used: the node must not start. */
 export async function loadHarnesses(customs: Readonly<Record<string, string>>): Promise<Harnesses> {

@@ -136,3 +136,11 @@ export const codexHands: Hands = {
 function patch(head: string, lines: readonly string[]): SampledCall {
   return call('apply_patch', { input: ['*** Begin Patch', head, ...lines, '*** End Patch'].join('\n') })
 }
+
+export const opencodeHands: Hands = {
+  shell: (command) => call('bash', { command }),
+  patientShell: (command) => ({ name: 'bash', input: `{"timeout": 30000.0, "command": ${JSON.stringify(command)}}` }),
+  write: (path, content) => call('write', { filePath: path, content }),
+  read: (path) => call('read', { filePath: path }),
+  edit: (path, before, after) => call('edit', { filePath: path, oldString: before, newString: after }),
+}

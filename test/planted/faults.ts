@@ -18,6 +18,7 @@ import { INFERENCE_FAULTS } from './faults/inference.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { LINEAGE_FAULTS } from './faults/lineage.ts'
 import { OPENAPI_FAULTS } from './faults/openapi.ts'
+import { OPENCODE_FAULTS } from './faults/opencode.ts'
 import { OUTAGE_FAULTS } from './faults/outage.ts'
 import { PROXY_FAULTS } from './faults/proxy.ts'
 import { REPLICA_FAULTS } from './faults/replicas.ts'
@@ -61,6 +62,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...SURFACE_FAULTS,
   ...CONTRACT_FAULTS,
   ...AGENT_PROGRAM_FAULTS,
+  ...OPENCODE_FAULTS,
   ...EVALUATION_FAULTS,
   ...OPENAPI_FAULTS,
   ...TINY_POLICY_FAULTS,

@@ -7,11 +7,14 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { claudeCodeHarness } from '../../src/harness/claude-code.ts'
 import { codexHarness } from '../../src/harness/codex.ts'
 import type { Harness, HarnessContext } from '../../src/harness/harness.ts'
+import { opencodeHarness } from '../../src/harness/opencode.ts'
 import { piHarness } from '../../src/harness/pi.ts'
 import { quoted, withPlaceholders } from '../../src/harness/quoting.ts'
 import { loadHarnesses } from '../../src/harness/registry.ts'
 import { shellHarness } from '../../src/harness/shell.ts'
 import { agentOf, contextOf, fileOf, planOf } from '../lib/harness-context.ts'
+
+const PRESETS = [piHarness, codexHarness, claudeCodeHarness, opencodeHarness]
 
 const shellOf = (command: string, more: Record<string, unknown> = {}) => ({ harness: 'shell', custom_shell: { command, ...more } })
 
@@ -21,6 +24,7 @@ describe('every harness', () => {
     [shellHarness, shellOf('my-agent {{INSTRUCTION}}')],
     [codexHarness, { harness: 'codex', settings: { model_catalog: 'gpt-5.5', developer_instructions: 'D' } }],
     [claudeCodeHarness, { harness: 'claude_code', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
+    [opencodeHarness, { harness: 'opencode', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
   ])('keeps the key in the environment alone, and says the base URL in every vendor’s name: $name', (harness, spec) => {
     const plan = planOf(harness, contextOf(spec))
     const commands = [...plan.setup, plan.run]
@@ -57,6 +61,7 @@ describe('every preset', () => {
     [piHarness, 'pi'],
     [codexHarness, 'codex'],
     [claudeCodeHarness, 'claude-code'],
+    [opencodeHarness, 'opencode'],
   ])('says what is missing, the CLI or an instruction: $name', (harness, folder) => {
     const spec = { harness: harness.name }
     expect(harness.check(agentOf(spec))).toBeNull()
@@ -81,7 +86,7 @@ describe('every preset', () => {
     ['sampling that is none', { settings: { sampling: { temperature: 'hot' } } }, 'temperature'],
     ['a sampling key nobody knows', { settings: { sampling: { temprature: 1 } } }, 'temprature'],
   ])('refuses %s when the task is submitted', (_name, spec, word) => {
-    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+    for (const harness of PRESETS) {
       expect(harness.check(agentOf({ harness: harness.name, ...spec }))).toContain(word)
     }
   })
@@ -103,7 +108,7 @@ describe('every preset', () => {
 
   it('lets the sampling pass that the session pins', () => {
     const settings = { sampling: { temperature: 0.7, top_p: 0.9, top_k: 20 }, sampling_seed: 7 }
-    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+    for (const harness of PRESETS) {
       const spec = { harness: harness.name, settings }
       expect(harness.check(agentOf(spec))).toBeNull()
       expect(JSON.stringify(planOf(harness, contextOf(spec)))).not.toContain('0.7')
@@ -112,7 +117,7 @@ describe('every preset', () => {
 
   it('is told the instruction on its stdin, however long and whatever it looks like', () => {
     const instruction = `--help\n${'x'.repeat(300_000)}`
-    for (const harness of [piHarness, codexHarness, claudeCodeHarness]) {
+    for (const harness of PRESETS) {
       const plan = planOf(harness, contextOf({ harness: harness.name }, { instruction }))
       expect(plan.run.command).toMatch(/^exec .* <"\$POLAR_INSTRUCTION_FILE"$/)
       expect(plan.run.command.length).toBeLessThan(1_000)
@@ -305,12 +310,12 @@ describe('the registry', () => {
       `export const harness = { dialect: 'any', check: () => 'said by ' + harness.dialect, plan: () => null, verdict: () => null }`,
     )
     const harnesses = await loadHarnesses({ 'my.module:Agent': path })
-    expect(harnesses.names).toEqual(['shell', 'pi', 'codex', 'claude_code', 'my.module:Agent'])
+    expect(harnesses.names).toEqual(['shell', 'pi', 'codex', 'claude_code', 'opencode', 'my.module:Agent'])
     expect(harnesses.check(agentOf({ import_path: 'my.module:Agent' }))).toBe('said by any')
     expect(harnesses.find(agentOf({ harness: 'my.module:Agent' }))?.name).toBe('my.module:Agent')
     expect(harnesses.check(agentOf({ harness: 'pi' }))).toBeNull()
     expect(harnesses.find(agentOf({ harness: 'constructor' }))).toBeNull()
-    const unknown = "known: 'shell', 'pi', 'codex', 'claude_code', 'my.module:Agent'"
+    const unknown = "known: 'shell', 'pi', 'codex', 'claude_code', 'opencode', 'my.module:Agent'"
     expect(harnesses.check(agentOf({ harness: 'claude-code' }))).toContain(unknown)
     expect(harnesses.check(agentOf({ import_path: '/etc/evil.mjs' }))).toContain(unknown)
   })
