@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { claudeCodeHarness } from '../../src/harness/claude-code.ts'
 import { codexHarness } from '../../src/harness/codex.ts'
 import { readMcpServers } from '../../src/harness/mcp.ts'
+import { opencodeHarness } from '../../src/harness/opencode.ts'
 import { agentOf, contextOf, fileOf, planOf } from '../lib/harness-context.ts'
 
 const SERVERS = [
@@ -44,6 +45,14 @@ describe('MCP servers of a task', () => {
     })
   })
 
+  it('stand among OpenCode’s own words, with the command as one list', () => {
+    const plan = planOf(opencodeHarness, contextOf({ harness: 'opencode', mcp_servers: SERVERS }))
+    expect(JSON.parse(fileOf(plan, '/opencode.json')).mcp).toEqual({
+      files: { type: 'local', command: ['mcp-files', '--root', '/workspace'], environment: { TOKEN: 'a "b"' }, enabled: true },
+      web: { type: 'remote', url: 'http://127.0.0.1:9/mcp', headers: { 'x-key': 'k' }, oauth: false, enabled: true },
+    })
+  })
+
   it('may leave out what the rest says, as Polar’s clients do', () => {
     const mcp_servers = [
       { name: 'a', command: 'x', url: null },
@@ -69,7 +78,7 @@ describe('MCP servers of a task', () => {
     ['a name that is taken', { name: 'ok', command: 'x' }, "named 'ok'"],
   ])('are refused with %s, by place', (_name, server, word) => {
     const agent = agentOf({ harness: 'codex', mcp_servers: [{ name: 'ok', command: 'x' }, server] })
-    for (const harness of [codexHarness, claudeCodeHarness]) {
+    for (const harness of [codexHarness, claudeCodeHarness, opencodeHarness]) {
       expect(harness.check(agent)).toContain('agent.mcp_servers[1]')
       expect(harness.check(agent)).toContain(word)
       expect(harness.plan({ ...contextOf({ harness: 'codex' }), agent })).toMatchObject({ ok: false })
