@@ -2,6 +2,7 @@
 import type { PlantedFault } from './fault.ts'
 import { AGENT_PROGRAM_FAULTS } from './faults/agent-programs.ts'
 import { ANTHROPIC_FAULTS } from './faults/anthropic.ts'
+import { BUDGET_FAULTS } from './faults/budgets.ts'
 import { CAPTURE_FAULTS } from './faults/captures.ts'
 import { CONTRACT_FAULTS } from './faults/contract.ts'
 import { DOCTOR_FAULTS } from './faults/doctor.ts'
@@ -39,6 +40,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...REAL_TOKEN_FAULTS,
   ...PROXY_FAULTS,
   ...OUTAGE_FAULTS,
+  ...BUDGET_FAULTS,
   ...ENGINE_FAULTS,
   ...EMBEDDED_FAULTS,
   ...ENGINE_PROCESS_FAULTS,
