@@ -1,10 +1,10 @@
 // Conversations that part, made by the CLIs themselves: sub-agents side by side, and a history that a summary takes the place of.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { call, type SampledCall, type Script } from './answers.ts'
+import { call, type SampledCall, type Script, type SubScript } from './answers.ts'
 import { accountFor } from './laws.ts'
 import { type Bench, openBench, type Rollout } from './rollout.ts'
 import { TEST_MS } from './suite.ts'
-import { claudeHands, type Hands, piHands, plainCodexHands, subAgent } from './tasks.ts'
+import { claudeHands, type Hands, piHands, plainCodexHands } from './tasks.ts'
 
 let bench: Bench
 beforeAll(async () => {
@@ -19,8 +19,23 @@ function soleSession({ sessions }: Rollout) {
   return session
 }
 
+/** Where calls begin something new: the kind of the edge, then the places of both among the calls of the session. */
+function partingsOf(rollout: Rollout) {
+  const { records, edges } = soleSession(rollout)
+  const place = (id: string | null) => records.findIndex((record) => record.id === id)
+  return edges.flatMap(({ kind, call_id, of }) => (kind === 'extends' ? [] : [[kind, place(call_id), place(of)]]))
+}
+
 const rolesOf = ({ sessions }: Rollout) =>
   sessions.flatMap(({ traces }) => traces.map(({ metadata }) => [metadata.segment_role, metadata.turns.length]))
+
+const ERRAND = 'SUB-TASK: look around'
+const claudeSpawn = call('Agent', {
+  description: 'Look around',
+  prompt: ERRAND,
+  subagent_type: 'general-purpose',
+  run_in_background: false,
+})
 
 describe('two sub-agents that are sent on one errand', () => {
   type Sender = {
@@ -29,46 +44,49 @@ describe('two sub-agents that are sent on one errand', () => {
     readonly parent: () => Script
     /** Which turn of the parent spawned each. */
     readonly spawnedBy: readonly number[]
+    /** How many must have come before anybody goes on. */
+    readonly meeting: number
   }
-  const { when: ERRAND } = subAgent(plainCodexHands)
+  const COME = 'mktemp ./here-XXXXXX'
+  const meet = (count: number): string => `${COME}; until [ $(ls here-* | wc -l) -ge ${count} ]; do sleep 0.02; done`
 
-  /** A parent that is told a name for each, and waits for it. */
+  /** A parent that is told a name for each, lets them go on, and waits for them. */
   function codexParent(): Script {
     const names: string[] = []
     const spawn = call('multi_agent_v1__spawn_agent', { message: ERRAND })
     const wait = (name: string | undefined) => call('multi_agent_v1__wait_agent', { targets: [name], timeout_ms: 20_000 })
-    const noted = (last: string, next: () => SampledCall) => {
+    const noted = (last: string, next: SampledCall) => {
       names.push(/"agent_id":"([^"]+)"/.exec(last)?.[1] ?? 'nobody')
-      return { calls: [next()] }
+      return { calls: [next] }
     }
     return [
       () => ({ text: 'I send somebody.', calls: [spawn] }),
-      (last) => noted(last, () => spawn),
-      (last) => noted(last, () => wait(names[0])),
+      (last) => noted(last, spawn),
+      (last) => noted(last, plainCodexHands.shell(COME)),
+      () => ({ calls: [wait(names[0])] }),
       () => ({ calls: [wait(names[1])] }),
       () => ({ text: 'Both have looked.' }),
     ]
   }
-  const claudeSpawn = call('Agent', {
-    ...{ description: 'Look around', prompt: ERRAND },
-    ...{ subagent_type: 'general-purpose', run_in_background: false },
-  })
 
   const SENDERS: readonly Sender[] = [
-    { harness: 'codex', hands: plainCodexHands, parent: codexParent, spawnedBy: [0, 1] },
+    { harness: 'codex', hands: plainCodexHands, parent: codexParent, spawnedBy: [0, 1], meeting: 3 },
     {
       harness: 'claude_code',
       hands: claudeHands,
+      // One that is blocked until both have come back.
       parent: () => [() => ({ text: 'I send two.', calls: [claudeSpawn, claudeSpawn] }), () => ({ text: 'Both have looked.' })],
       spawnedBy: [0, 0],
+      meeting: 2,
     },
   ]
 
   it.each(SENDERS)(
-    'are two chains of $harness beside its own, and hang from the calls that spawned them',
-    async ({ harness, hands, parent, spawnedBy }) => {
+    'work at once, are two chains of $harness beside its own, and hang from the calls that spawned them',
+    async ({ harness, hands, parent, spawnedBy, meeting }) => {
       const script = parent()
-      const rollout = await bench.run({ harness }, script, {}, subAgent(hands))
+      const errand: Script = [() => ({ text: 'I look.', calls: [hands.shell(meet(meeting))] }), () => ({ text: 'There is nothing.' })]
+      const rollout = await bench.run({ harness }, script, {}, { when: ERRAND, script: errand })
       const { records, edges } = soleSession(rollout)
       expect(new Set(records.map(({ lineage }) => lineage?.agent)).size).toBe(3)
       const own = records.flatMap(({ lineage, id }): string[] => (lineage?.parent === null ? [id] : []))
@@ -76,12 +94,41 @@ describe('two sub-agents that are sent on one errand', () => {
       expect(parted.toSorted()).toEqual(spawnedBy.map((turn) => ['subagent_of', turn]))
       expect(rolesOf(rollout)).toEqual([
         ['main', script.length],
-        ['subagent', 3],
-        ['subagent', 3],
+        ['subagent', 2],
+        ['subagent', 2],
       ])
       const account = accountFor(rollout, { chains: 3, breaks: { subagent_of: 2 } })
-      expect(account).toEqual({ turns: script.length + 6, aux: 0, retries: 0, repeats: 0 })
+      expect(account).toEqual({ turns: script.length + 4, aux: 0, retries: 0, repeats: 0 })
       expect(await bench.leftovers()).toEqual([])
+    },
+    TEST_MS,
+  )
+})
+
+describe('a sub-agent of a sub-agent', () => {
+  it(
+    'hangs from its own parent, as deep as Claude Code goes',
+    async () => {
+      const spawn = { text: 'I send somebody.', calls: [claudeSpawn] }
+      // The last one has no tool to send anybody with.
+      const inTurn: SubScript = {
+        when: ERRAND,
+        script: [(_, tools) => (tools.includes('Agent') ? spawn : { text: 'There is nothing.' }), () => ({ text: 'Nothing, I am told.' })],
+      }
+      const script: Script = [() => spawn, () => ({ text: 'Nothing.' })]
+      const rollout = await bench.run({ harness: 'claude_code' }, script, {}, inTurn)
+      expect(partingsOf(rollout)).toEqual([
+        ['subagent_of', 1, 0],
+        ['subagent_of', 2, 1],
+        ['subagent_of', 3, 2],
+      ])
+      expect(rolesOf(rollout)).toEqual([
+        ['main', 2],
+        ['subagent', 2],
+        ['subagent', 2],
+        ['subagent', 1],
+      ])
+      expect(accountFor(rollout, { chains: 4, breaks: { subagent_of: 3 } })).toEqual({ turns: 7, aux: 0, retries: 0, repeats: 0 })
     },
     TEST_MS,
   )
@@ -89,11 +136,6 @@ describe('two sub-agents that are sent on one errand', () => {
 
 describe('a history that grows too long', () => {
   const FINDING = 'All that was asked for has been counted; nothing is left to be done.'
-  const asWhole = (rollout: Rollout) => {
-    const { records, edges } = soleSession(rollout)
-    const place = (id: string | null) => records.findIndex((record) => record.id === id)
-    return edges.flatMap(({ kind, call_id, of }) => (kind === 'extends' ? [] : [[kind, place(call_id), place(of)]]))
-  }
 
   it(
     'is summarised by Codex in a call without tools, and both that and what comes after are chains of the same agent',
@@ -107,7 +149,7 @@ describe('a history that grows too long', () => {
       ]
       // Above a first prompt, below one with the numbers.
       const rollout = await bench.run({ harness: 'codex', settings: { auto_compact_token_limit: 10_000 } }, script)
-      expect(asWhole(rollout)).toEqual([
+      expect(partingsOf(rollout)).toEqual([
         ['compaction_of', 1, 0],
         ['compaction_of', 2, 1],
       ])
@@ -136,7 +178,7 @@ describe('a history that grows too long', () => {
       }
       const script = Array.from({ length: 12 }, () => step)
       const rollout = await bench.run({ harness: 'claude_code', settings: { auto_compact_window: 100_000 } }, script)
-      expect(asWhole(rollout)).toEqual([
+      expect(partingsOf(rollout)).toEqual([
         ['compaction_of', 3, 2],
         ['compaction_of', 4, 3],
       ])
@@ -152,7 +194,7 @@ describe('a history that grows too long', () => {
       const count = () => ({ text: 'I count.', calls: [piHands.shell('seq 1 4000')] })
       const script: Script = [count, count, () => ({ text: 'Done.' })]
       const rollout = await bench.run({ harness: 'pi', settings: { context_window: 32_000, max_tokens: 4_096 } }, script)
-      expect(asWhole(rollout)).toEqual([['aux', 3, expect.any(Number)]])
+      expect(partingsOf(rollout)).toEqual([['aux', 3, expect.any(Number)]])
       expect(accountFor(rollout, { chains: 1, breaks: { aux: 1 } })).toEqual({ turns: 3, aux: 1, retries: 0, repeats: 0 })
     },
     TEST_MS,

@@ -70,9 +70,10 @@ const sequences = (records: readonly { metadata: { polar_node: { sequence: numbe
 
 describe('a completion record', () => {
   it('is a record as Polar’s clients parse it, with the request as it was sent and a whole answer', () => {
+    const lineage = { agent: 'one', parent: 'main', purpose: null }
     const usage = { promptTokens: 7, completionTokens: 3, cachedTokens: 2, reasoningTokens: null }
     const [record] = read(
-      packCompletions(part([call(0, { usage, finishReason: 'tool_calls', dialect: 'anthropic', streamed: true })])),
+      packCompletions(part([call(0, { usage, finishReason: 'tool_calls', dialect: 'anthropic', streamed: true, lineage })])),
     ).answered
     expect(completionRecord.safeParse(record).success).toBe(true)
     expect(record).toEqual({
@@ -111,6 +112,7 @@ describe('a completion record', () => {
           http_status: 200,
           weight_version: 'w1',
           duration_ms: 500,
+          lineage,
         }),
       },
     })
