@@ -94,7 +94,7 @@ export const opencodeHarness: Harness = {
         uploads: skillsUpload(context, `${folder}/skills`),
         setup: [{ command: FOLDERS_COMMAND, env, label: 'folders' }, ...program.setup],
         run: { command: `exec ${program.words} ${wordsOf(settings)} <${prompt.stdin}`, env, label: 'agent' },
-        logs: ['.local/share/opencode/log'],
+        logs: [`${context.home}/.local/share/opencode`],
       },
     }
   },

@@ -2,11 +2,15 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Harness } from '../../src/harness/harness.ts'
 
+/** How the name of a harness ends that takes it. */
+export const DETOUR = '-by-detour'
 const PORT = 'POLAR_TEST_DETOUR_PORT'
 
 export type Detour = {
   /** What the agent needs in its environment to take it. */
   readonly env: Readonly<Record<string, string>>
+  /** What was asked for, by method and route: without the session's prefix and the query. */
+  routes(): readonly string[]
   /** Cuts what is open. */
   cut(): void
   /** The next answer is read to its end and thrown away, then its connection is cut: the sender cannot know. */
@@ -16,6 +20,7 @@ export type Detour = {
 
 export async function openDetour(modelPort: number): Promise<Detour> {
   const open = new Set<Socket>()
+  const routes: string[] = []
   let isLosing = false
   const server = createServer((agent) => {
     const node = connect(modelPort, '127.0.0.1')
@@ -30,7 +35,12 @@ export async function openDetour(modelPort: number): Promise<Detour> {
         end()
       })
     }
-    agent.on('data', (chunk) => node.write(chunk))
+    agent.on('data', (chunk) => {
+      // Clients write a request's head at the beginning of a piece.
+      const [, method, path] = /^([A-Z]+) (\/\S*) HTTP\/1\.1\r\n/.exec(chunk.toString('latin1')) ?? []
+      if (path !== undefined) routes.push(`${method} ${path.replace(/^\/s\/[^/?]+/, '').replace(/\?.*$/, '') || '/'}`)
+      node.write(chunk)
+    })
     node.on('data', (chunk) => {
       if (!isLosing) return void agent.write(chunk)
       // The last piece of a chunked body.
@@ -45,6 +55,7 @@ export async function openDetour(modelPort: number): Promise<Detour> {
   }
   return {
     env: { [PORT]: String((server.address() as AddressInfo).port) }, // a TCP server's address
+    routes: () => routes,
     cut,
     loseNextAnswer() {
       isLosing = true

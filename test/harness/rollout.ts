@@ -8,6 +8,8 @@ import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
 import { openRolloutNode, type Session } from '../lib/rollout-node.ts'
 import { processesNaming } from '../lib/working-node.ts'
 import { type Model, openModel, type Script, type SubScript } from './answers.ts'
+import { DETOUR } from './detour.ts'
+import { noteEdges } from './facts.ts'
 
 export type Rollout = {
   readonly sessions: readonly Session[]
@@ -66,6 +68,7 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
         agent: { model_name: 'Qwen/Qwen3-8B', ...agent },
         ...more,
       })
+      if (typeof agent.harness === 'string') noteEdges(agent.harness.replace(DETOUR, ''), sessions)
       return { sessions, generations: engine.requests().slice(before), files: filesUnder(out) }
     },
     keptLogs: ({ id }) => filesUnder(join(dataFolder, 'logs', `${id}.1`, 'home')),

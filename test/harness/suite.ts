@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DialectName } from '../../src/contract/call.ts'
 import type { Script } from './answers.ts'
-import { openDetour } from './detour.ts'
+import { DETOUR, openDetour } from './detour.ts'
+import { noteDiagnostics, noteWay } from './facts.ts'
 import { openImage } from './image.ts'
 import { accountFor, checkRecords, type Expected } from './laws.ts'
 import { type Bench, openBench, type Rollout, UPLOADS } from './rollout.ts'
@@ -28,7 +29,7 @@ export const MODEL = 'Qwen/Qwen3-8B'
 
 /** `ways[0]` also goes through failures. `more` holds what only this CLI can do; its bench is open when its tests run. */
 export function describeAgent(harness: string, ways: readonly [Way, ...(readonly Way[])], more?: (bench: () => Bench) => void): void {
-  const detoured = `${harness}-by-detour`
+  const detoured = `${harness}${DETOUR}`
   let bench: Bench
   beforeAll(async () => {
     const module = `${detoured.replaceAll('_', '-')}.ts`
@@ -51,7 +52,10 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
     it(
       'does a short task in two sessions at once, each with its own calls and tokens',
       async () => {
-        const rollout = await bench.run({ harness, settings }, twoTurns(hands, bench.out), { num_samples: 2 })
+        const detour = await openDetour(bench.modelPort)
+        const agent = { harness: detoured, settings, env: detour.env }
+        const rollout = await bench.run(agent, twoTurns(hands, bench.out), { num_samples: 2 })
+        await detour.close()
         checkEnds(rollout, way)
         expect(accountFor(rollout)).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
         expect(rollout.sessions.map(({ records }) => records.length)).toEqual([2, 2])
@@ -59,6 +63,9 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
         expect(Object.keys(rollout.files)).toHaveLength(2)
         for (const [path, content] of Object.entries(rollout.files)) expect(content).toContain(path.split('/')[0])
         expect(await bench.leftovers()).toEqual([])
+        const routes = detour.routes().map((route) => decodeURIComponent(route).replace(MODEL, '{model}'))
+        noteWay(harness, way.dialect, rollout, routes)
+        noteDiagnostics(harness, rollout)
       },
       TEST_MS,
     )
@@ -73,6 +80,7 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
         expect(rollout.sessions.map(({ records }) => records.length)).toEqual([10])
         expect(byName(rollout.files)).toEqual(TEN_TURN_FILES)
         expect(await bench.leftovers()).toEqual([])
+        noteDiagnostics(harness, rollout)
       },
       TEST_MS,
     )
@@ -98,8 +106,8 @@ export function describeAgent(harness: string, ways: readonly [Way, ...(readonly
       // Its own account of the session outlives the sandbox.
       expect(await bench.leftovers()).toEqual([])
       for (const session of rollout.sessions) {
-        const kept = Object.values(bench.keptLogs(session))
-        expect(kept.some((content) => content.includes('I will create it.') && content.includes('The file is there'))).toBe(true)
+        const kept = Object.values(bench.keptLogs(session)).join('\n')
+        for (const text of ['I will create it.', 'The file is there']) expect(kept.includes(text)).toBe(true)
       }
     },
     TEST_MS,
