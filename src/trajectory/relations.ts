@@ -143,10 +143,11 @@ function unrelatedHead(context: Roots, index: number): Relation | null {
     )
   })
   if (sameHead !== undefined) {
-    const before = calls[sameHead]
-    const isShorter = before !== undefined && later.record.promptMessages.length < before.record.promptMessages.length
+    const isShorter = later.promptIds.length < (calls[sameHead]?.promptIds.length ?? 0)
     if (isShorter && (lastActive[sameHead] ?? 0) < index) return compaction(context, sameHead, index, 'by a shorter one')
   }
+  // A client that names its sub-agents has none without a name.
+  if (later.record.lineage !== null) return null
   const to = likelySpawner(calls, earlier)
   return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
 }
@@ -189,7 +190,7 @@ function driftAt(context: RelationContext, to: number, index: number, shared: nu
   return { class: driftClass, index: isRelative ? shared : null, reason, window }
 }
 
-/** The call whose answer this shorter prompt repeats, or null. */
+/** The call whose answer this prompt repeats in place of the history, or null. */
 function findSummary({ calls, conversation, endToken }: RelationContext, index: number): number | null {
   const later = calls[index]
   if (later === undefined) return null
@@ -209,11 +210,12 @@ function repeatsAnswer(earlier: BuilderCall, later: BuilderCall, conversation: C
   const before = earlier.record.promptMessages.length
   const after = later.record.promptMessages.length
   if (before > 0 && after > 0) {
-    if (after > before) return false
+    // One that tells the same conversation, and more of it, tells the answer as a turn. A summary may also be asked for in words of its own.
+    if (after > before && isSameOpening(conversation, earlier, later)) return false
     const answer = earlier.record.responseMessage === null ? '' : longestPiece(conversation.text(earlier.record.responseMessage))
-    if (answer.length >= SUMMARY_MIN_CHARACTERS && later.record.promptMessages.some((at) => conversation.text(at).includes(answer)))
-      return true
-  } else if (later.promptIds.length >= earlier.promptIds.length + earlier.sampledIds.length) return false
+    return answer.length >= SUMMARY_MIN_CHARACTERS && later.record.promptMessages.some((at) => conversation.text(at).includes(answer))
+  }
+  if (later.promptIds.length >= earlier.promptIds.length + earlier.sampledIds.length) return false
   const core = earlier.sampledIds.at(-1) === endToken ? earlier.sampledIds.subarray(0, -1) : earlier.sampledIds
   return core.length >= SUMMARY_MIN_TOKENS && holds(later.promptIds, core)
 }

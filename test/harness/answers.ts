@@ -58,7 +58,7 @@ export function openModel(): Model {
       const isSub = sub !== null && JSON.stringify(messages.filter(({ role }) => role === 'user').slice(0, 2)).includes(sub.when)
       const names = tools.map((tool) => tool.function.name)
       const step = (isSub ? sub?.script : script)?.[turn - 1]
-      const sampled = isSide ? { text: 'A side answer.' } : step?.(lastText, names)
+      const sampled = isSide ? { text: 'What was asked for on the side is answered.' } : step?.(lastText, names)
       return {
         text: sampled === undefined ? 'The script is over.' : sampledText(sampled),
         finish: 'stop',

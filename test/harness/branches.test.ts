@@ -4,7 +4,7 @@ import { call, type SampledCall, type Script, type SubScript } from './answers.t
 import { accountFor } from './laws.ts'
 import { type Bench, openBench, type Rollout } from './rollout.ts'
 import { TEST_MS } from './suite.ts'
-import { claudeHands, type Hands, piHands, plainCodexHands } from './tasks.ts'
+import { claudeHands, type Hands, opencodeHands, piHands, plainCodexHands } from './tasks.ts'
 
 let bench: Bench
 beforeAll(async () => {
@@ -69,6 +69,8 @@ describe('two sub-agents that are sent on one errand', () => {
     ]
   }
 
+  const opencodeSpawn = call('task', { description: 'Look around', prompt: ERRAND, subagent_type: 'general' })
+
   const SENDERS: readonly Sender[] = [
     { harness: 'codex', hands: plainCodexHands, parent: codexParent, spawnedBy: [0, 1], meeting: 3 },
     {
@@ -76,6 +78,13 @@ describe('two sub-agents that are sent on one errand', () => {
       hands: claudeHands,
       // One that is blocked until both have come back.
       parent: () => [() => ({ text: 'I send two.', calls: [claudeSpawn, claudeSpawn] }), () => ({ text: 'Both have looked.' })],
+      spawnedBy: [0, 0],
+      meeting: 2,
+    },
+    {
+      harness: 'opencode',
+      hands: opencodeHands,
+      parent: () => [() => ({ text: 'I send two.', calls: [opencodeSpawn, opencodeSpawn] }), () => ({ text: 'Both have looked.' })],
       spawnedBy: [0, 0],
       meeting: 2,
     },
@@ -184,6 +193,31 @@ describe('a history that grows too long', () => {
       ])
       expect(rolesOf(rollout).map(([role]) => role)).toEqual(['main', 'main', 'main'])
       expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 5, aux: 0, retries: 0, repeats: 0 })
+    },
+    TEST_MS,
+  )
+
+  it(
+    'is summarised by OpenCode in a conversation of its own, without tools',
+    async () => {
+      let turns = 0
+      const step = () => {
+        turns += 1
+        return turns === 1 ? { text: 'I count.', calls: [opencodeHands.shell('seq 1 4000')] } : { text: 'Done.' }
+      }
+      // An answer of full length no longer fits behind the numbers.
+      const settings = { context_window: 20_000, max_tokens: 4_000 }
+      const rollout = await bench.run({ harness: 'opencode', settings }, [step, step, step])
+      expect(partingsOf(rollout)).toEqual([
+        ['compaction_of', 2, 1],
+        ['compaction_of', 3, 2],
+      ])
+      expect(rolesOf(rollout)).toEqual([
+        ['main', 2],
+        ['main', 1],
+        ['main', 1],
+      ])
+      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
     },
     TEST_MS,
   )

@@ -232,7 +232,7 @@ describe('a call for a summary that the client names', () => {
 
 describe('a summary that is known by what is said', () => {
   const SUMMARY = 'All that was asked for has been counted.'
-  const step = { role: 'assistant', content: 'Count.', tool_calls: [{ id: 't2' }] }
+  const step = { role: 'assistant', content: 'I count once more, up to the end.', tool_calls: [{ id: 't2' }] }
   const history = [TASK, { role: 'assistant', content: 'Begin.' }, { role: 'user', content: 'Go on.' }]
   const older = call(null, [1, 2], [5, 9], { messages: [TASK], answer: { role: 'assistant', content: 'Begin.' } })
   const latest = call(null, [1, 2, 5, 9, 3], [6, 7, 9], { messages: history, answer: step })
@@ -242,7 +242,7 @@ describe('a summary that is known by what is said', () => {
   })
 
   const kept = (summary: string) =>
-    call(null, [1, 8, 6, 7, 9, 3], [6], { messages: [{ role: 'user', content: `Before: ${summary}` }, step, result('t2', '1')] })
+    call(null, [1, 8, 6, 7, 9], [6], { messages: [{ role: 'user', content: `Before: ${summary}` }, step, result('t2', '1')] })
 
   it('is found without the tags it was asked for in, and so is what asked for it', () => {
     const { edges } = read([older, latest, asking, kept(SUMMARY)])
@@ -254,5 +254,51 @@ describe('a summary that is known by what is said', () => {
 
   it('is never the last turn, which was kept beside it', () => {
     expect(read([older, latest, asking, kept('It was counted.')]).edges.at(-1)).toEqual(['compaction_of', 'd', 'c'])
+  })
+
+  it.each([
+    ['a client that names no agents', null],
+    ['a client that names the agent, and not what the call is for', { ...MAIN, purpose: null }],
+  ])('is found when it was asked for in a conversation of its own, by %s', (_, lineage) => {
+    const named = (toy: ToyCall): ToyCall => ({ ...toy, record: { ...toy.record, lineage } })
+    const aside = call(lineage, [4, 4, 4], [7, 7, 9], {
+      messages: [
+        { role: 'system', content: 'You summarise.' },
+        { role: 'user', content: 'Here is the conversation so far.' },
+      ],
+      answer: { role: 'assistant', content: SUMMARY },
+      record: { toolCount: 0 },
+    })
+    const messages = [
+      { role: 'user', content: 'What did we do?' },
+      { role: 'assistant', content: SUMMARY },
+      { role: 'user', content: 'Go on.' },
+    ]
+    const { edges, rows } = read([named(older), named(latest), aside, call(lineage, [1, 8], [6], { messages })])
+    expect(edges.slice(1)).toEqual([
+      ['compaction_of', 'c', 'b'],
+      ['compaction_of', 'd', 'c'],
+    ])
+    expect(rows.map(({ role }) => role)).toEqual(['main', 'main', 'main'])
+  })
+})
+
+describe('a call that begins otherwise', () => {
+  it.each([
+    ['is a sub-agent’s where the client names none', null, [['subagent_of', 'b', 'a']], 'subagent'],
+    ['is the agent’s own where the client names it', MAIN, [], 'main'],
+  ])('%s', (_, lineage, edges, role) => {
+    const opening = (system: string, content: string): Asked => ({
+      messages: [
+        { role: 'system', content: system },
+        { role: 'user', content },
+      ],
+    })
+    const told = read([
+      call(lineage, [1, 2], [5, 9], opening('You code.', 'Fix the bug.')),
+      call(lineage, [3, 4], [6], opening('You search.', 'Find the bug.')),
+    ])
+    expect(told.edges).toEqual(edges)
+    expect(told.rows.map((row) => row.role)).toEqual(['main', role])
   })
 })

@@ -66,6 +66,20 @@ export const LINEAGE_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/trajectory-lineage.test.ts'],
   },
   {
+    name: 'a named agent is taken for a sub-agent by what it says',
+    file: 'src/trajectory/relations.ts',
+    find: '  if (later.record.lineage !== null) return null\n',
+    replace: '',
+    suites: ['test/unit/trajectory-lineage.test.ts'],
+  },
+  {
+    name: 'a summary that was asked for in words of its own is a side call',
+    file: 'src/trajectory/relations.ts',
+    find: 'if (after > before && isSameOpening(conversation, earlier, later)) return false',
+    replace: 'if (after > before) return false',
+    suites: ['test/unit/trajectory-lineage.test.ts'],
+  },
+  {
     name: 'a summary that its agent asked for by name is a side call',
     file: 'src/trajectory/roles.ts',
     find: ' || isSaidToBeOwn(record.lineage)',
