@@ -73,6 +73,7 @@ function gatewaySetup(config: Config, node: NodeConfig, threads: number, agents:
       modelBudget: budgets.session,
     },
     boundary: {
+      streamMode: config.stream.mode,
       commitAfterMs: config.stream.commitAfterMs,
       beatEveryMs: config.stream.beatMs,
       lingerMs: config.stream.lingerMs,

@@ -77,7 +77,12 @@ export type Config = {
     readonly backoffBaseMs: number
     readonly backoffCapMs: number
   }
-  readonly stream: { readonly commitAfterMs: number; readonly beatMs: number; readonly lingerMs: number }
+  readonly stream: {
+    readonly mode: 'synthetic' | 'live' | 'auto'
+    readonly commitAfterMs: number
+    readonly beatMs: number
+    readonly lingerMs: number
+  }
   /** Keys that were understood and have no effect here, for the log. */
   readonly notes: readonly string[]
 }
@@ -152,6 +157,7 @@ export function resolveConfig(file: string | null, folder: string, parsed: Confi
       backoffCapMs: own.callback.backoff_cap_seconds * 1_000,
     },
     stream: {
+      mode: own.stream.mode,
       commitAfterMs: own.stream.commit_after_seconds * 1_000,
       beatMs: own.stream.beat_seconds * 1_000,
       lingerMs: own.stream.linger_seconds * 1_000,

@@ -114,6 +114,8 @@ export const fileSchema = z.strictObject({
       aborted: z.enum(['resume', 'restart']).default('resume'),
     }),
     stream: section({
+      /** When a streaming agent is told what its model says: once it was captured, or while it is sampled. */
+      mode: z.enum(['synthetic', 'live', 'auto']).default('synthetic'),
       commit_after_seconds: z.number().positive().max(60).default(5),
       beat_seconds: z.number().positive().max(60).default(10),
       linger_seconds: seconds.default(20),

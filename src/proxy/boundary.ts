@@ -126,7 +126,7 @@ export type ReplicaStatus = {
   readonly inFlight: number
   readonly waiting: number
   readonly weightVersion: string | null
-  /** Why it is down, or of tier `eval`. */
+  /** Why it is down, or of tier `eval`, or told only when it is whole what others tell while it is sampled. */
   readonly detail: string | null
 }
 

@@ -13,6 +13,7 @@ import type { ReplyForm } from './dialects/dialect.ts'
 import { type Generated, openEnding } from './ending.ts'
 import { type Failure, failure, inARow } from './failure.ts'
 import { type GenerationHost, generate } from './generation.ts'
+import { type LiveAnswer, openLiveAnswer } from './live/live-answer.ts'
 import { type Question, questionOf } from './question.ts'
 import type { Recall } from './recall.ts'
 import { openSpending } from './spending.ts'
@@ -25,6 +26,8 @@ export type Turn = {
   readonly createdSeconds: number
   /** Of the same question, since it was last answered. */
   readonly earlierFailures: number
+  /** What is told of the answer before its end; null when nothing is. */
+  readonly live: LiveAnswer | null
   /** Settles when the call has its record; never rejects. */
   readonly outcome: Promise<TurnOutcome>
 }
@@ -168,9 +171,10 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     spending.opened()
     options.notify({ type: 'call-opened', call, sequence: opened.sequence })
     const abort = new AbortController()
-    const outcome = complete(opened, echo, ticket, abort.signal)
+    const live = settings.streamMode !== 'synthetic' && normalised.stream ? openLiveAnswer() : null
+    const outcome = complete(opened, live, echo, ticket, abort.signal)
     const earlierFailures = failuresOf(dedupe, question.digest)
-    const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), earlierFailures, outcome }
+    const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), earlierFailures, live, outcome }
     running.set(call, { turn, abort, linger: null })
     keep(outcome)
     return turn
@@ -179,16 +183,22 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
   /** What an agent is told that may call no more: no call, and none of what a session is trained on. */
   function unrecorded(outcome: TurnOutcome): Turn {
     const createdSeconds = Math.floor(kernel.clock.wallMs() / 1000)
-    return { call: callId(kernel.random.hex(16)), createdSeconds, earlierFailures: 0, outcome: Promise.resolve(outcome) }
+    return { call: callId(kernel.random.hex(16)), createdSeconds, earlierFailures: 0, live: null, outcome: Promise.resolve(outcome) }
   }
 
-  async function complete(opened: OpenedCall, echo: ReplyForm['echo'], ticket: Ticket, signal: AbortSignal): Promise<TurnOutcome> {
-    const generated = await generateAdmitted(opened, ticket, signal)
+  async function complete(
+    opened: OpenedCall,
+    live: LiveAnswer | null,
+    echo: ReplyForm['echo'],
+    ticket: Ticket,
+    signal: AbortSignal,
+  ): Promise<TurnOutcome> {
+    const generated = await generateAdmitted(opened, live, ticket, signal)
     const { end } = generated
     const record = capture.record(opened, end)
     spending.ended(record.id, end, generated.ok ? null : generated.failure)
     const answer = generated.ok
-      ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message, echo) }
+      ? { ...generated.answer, message: recall.remember(callHex(record.id), generated.answer.message, echo, live?.callIds()) }
       : null
     options.notify({
       type: 'call-closed',
@@ -217,7 +227,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     return { ok: false, failure: inARow(reached, failuresOf(dedupe, opened.digest)) }
   }
 
-  async function generateAdmitted(opened: OpenedCall, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
+  async function generateAdmitted(opened: OpenedCall, live: LiveAnswer | null, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
     const { request } = opened.normalised
     const neverBegun = (reason: Failure): Generated => openEnding(host, request.parameters).neverBegun(reason)
     try {
@@ -225,7 +235,8 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       if (held !== null) return neverBegun(held)
       const allowed = await spending.allow(opened.id, request.parameters, host.pool.maxModelLen(), signal)
       if (!allowed.ok) return neverBegun(allowed.failure)
-      return await generate(host, options.session, options.tier, request, signal, allowed.limits)
+      const growing = live === null ? null : { answer: live, toldId: recall.reserve }
+      return await generate(host, options.session, options.tier, request, signal, allowed.limits, growing)
     } catch (error) {
       host.report('boundary-fault', { session: options.session, call: opened.id, error: String(error) })
       return neverBegun(GATEWAY_ERROR)

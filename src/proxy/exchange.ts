@@ -1,4 +1,4 @@
-// One connection from an attached turn to the last byte of its answer: head, beats, frames, and what the socket took.
+// One connection from an attached turn to the last byte of its answer: head, beats, frames as they come, and what the socket took.
 import type { Delivery } from '../contract/call.ts'
 import { callHex } from '../contract/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -6,7 +6,8 @@ import type { ReplySink } from './boundary.ts'
 import type { ChatAnswer } from './chat.ts'
 import type { AnswerIdentity, Dialect, HttpReply, ReplyForm, ReplyStream } from './dialects/dialect.ts'
 import type { Turn, TurnOutcome } from './door.ts'
-import { type Failure, isLastTry } from './failure.ts'
+import { type Failure, failure, isLastTry } from './failure.ts'
+import type { Listener } from './live/live-answer.ts'
 import type { BoundarySettings } from './settings.ts'
 
 export type Exchange = {
@@ -35,12 +36,16 @@ export async function answerTurn(exchange: Exchange, turn: Turn, sink: ReplySink
   }
 
   const stream = exchange.reply.stream(identity)
-  const { outcome, isCommitted } = await waitWithBeats(serving, stream)
+  const { outcome, isCommitted, hasHeard } = await waitWithBeats(serving, stream)
   if (outcome === GONE) return isCommitted ? 'partial' : 'no'
   if (!outcome.ok) return isCommitted ? failStream(client, stream, outcome.failure) : answerFailure(serving, outcome.failure)
   if (!isCommitted) {
     client.head(200, streamHead(serving))
     client.write(stream.open(outcome.answer))
+  }
+  if (hasHeard && turn.live?.leadsTo(outcome.answer) !== true) {
+    await failStream(client, stream, TAKEN_BACK)
+    return 'partial'
   }
   return pour(client, stream, outcome.answer)
 }
@@ -76,17 +81,29 @@ function tell(client: Client, { status, headers, body }: HttpReply): Promise<Del
   return client.end(body)
 }
 
-type Waited = { readonly outcome: TurnOutcome | typeof GONE; readonly isCommitted: boolean }
+/** Never of an engine whose stream and answer agree. */
+const TAKEN_BACK = failure('engine-failed', 'the inference server took back what it had begun to say; try again')
+
+type Ended = TurnOutcome | typeof GONE
+
+/** `hasHeard`: a part of the answer has been told. */
+type Waited = { readonly outcome: Ended; readonly isCommitted: boolean; readonly hasHeard: boolean }
 
 async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Waited> {
   const { exchange, turn, client } = serving
   const { kernel, settings } = exchange
   let isCommitted = false
+  let hasHeard = false
+  let isQuiet = true
+  let ended: Ended | null = null
+  let wake = (): void => {}
   // Where the next failure may be the last word, the status must still be free to say it.
-  let timer = isLastTry(turn.earlierFailures) ? null : kernel.scheduler.after(settings.commitAfterMs, commit)
+  const isEarly = !isLastTry(turn.earlierFailures)
+  let timer = isEarly ? kernel.scheduler.after(settings.commitAfterMs, commit) : null
 
   function commit(): void {
     if (client.isGone()) return
+    timer?.cancel()
     isCommitted = true
     client.head(200, streamHead(serving))
     client.write(stream.open(null))
@@ -95,13 +112,41 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   function beat(): void {
     if (client.isGone()) return
     // A client that does not read is not kept patient by more to read.
-    if (!client.isBlocked()) client.write(stream.beat())
+    if (isQuiet && !client.isBlocked()) client.write(stream.beat())
+    isQuiet = true
     timer = kernel.scheduler.after(settings.beatEveryMs, beat)
   }
 
-  const outcome = await Promise.race([turn.outcome, client.gone])
+  /** Until the outcome is known; what a slow client has not been told by then is the rest of the answer. */
+  async function hear(listener: Listener): Promise<void> {
+    while (ended === null) {
+      const added = listener.next()
+      if (added === null) {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          void listener.more().then(resolve)
+        })
+        continue
+      }
+      if (!isCommitted) commit()
+      hasHeard = true
+      const frame = stream.delta(added)
+      if (frame === '') continue
+      isQuiet = false
+      client.write(frame)
+      await client.room()
+    }
+  }
+
+  const end = Promise.race([turn.outcome, client.gone]).then((outcome) => {
+    ended = outcome
+    wake()
+    return outcome
+  })
+  if (turn.live !== null && isEarly) await hear(turn.live.listen())
+  const outcome = await end
   timer?.cancel()
-  return { outcome, isCommitted }
+  return { outcome, isCommitted, hasHeard }
 }
 
 async function failStream(client: Client, stream: ReplyStream, reason: Failure): Promise<Delivery> {

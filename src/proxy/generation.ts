@@ -8,13 +8,14 @@ import { type Ending, type EndingOptions, type Generated, openEnding } from './e
 import { type AnswerPart, goOn, whyAnew } from './engines/continuation.ts'
 import type { EngineRequest, Send } from './engines/engine.ts'
 import { overflow } from './engines/rejection.ts'
+import { type GrowingAnswer, generateLive } from './live/live-generation.ts'
 import { isOverlong } from './overlong.ts'
 import type { Lease, Pool } from './pool/pool.ts'
 import { type Prepared, prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
-import { isUnavailable, judge, type Lessons, learnBudget, outageOf, type Sent } from './verdict.ts'
+import { inventedId, isUnavailable, judge, type Lessons, learnBudget, outageOf, type Sent } from './verdict.ts'
 
 export type GenerationHost = EndingOptions & {
   readonly pool: Pool
@@ -34,6 +35,7 @@ export async function generate(
   request: ChatRequest,
   signal: AbortSignal,
   limits: CallLimits = UNLIMITED,
+  growing: GrowingAnswer | null = null,
 ): Promise<Generated> {
   const { kernel, pool, settings } = host
   const ending = openEnding(host, request.parameters)
@@ -46,6 +48,7 @@ export async function generate(
     aborts: 0,
     part: null,
     drawsAnew: false,
+    hasTold: false,
     outage: null,
   }
   let pauses = pool.pauses()
@@ -67,11 +70,14 @@ export async function generate(
     let sent: Sent | null = null
     try {
       sent = await within(kernel.scheduler, settings.engineDeadlineMs, signal, (cut) =>
-        sendOnce(host, lease, { tier, request, limits }, lessons, ending, (exchange) => lease.replica.connection.send(exchange, cut)),
+        sendOnce(host, lease, { tier, request, limits, growing }, lessons, ending, (exchange, follow) =>
+          lease.replica.connection.send(exchange, cut, follow),
+        ),
       )
     } finally {
       lease.release(...usedAs(sent?.outcome ?? null))
     }
+    lessons.hasTold = growing?.answer.hasBegun() === true
     const wasHeld = pool.isPaused() || pool.pauses() !== pauses
     const verdict = judge({ kernel, settings, ending, lessons, signal, wasHeld }, sent)
     if (verdict.type === 'ended') return verdict.generated
@@ -80,13 +86,18 @@ export async function generate(
 }
 
 /** The call as its session asks for it. */
-type Asked = { readonly tier: 'train' | 'eval'; readonly request: ChatRequest; readonly limits: CallLimits }
+type Asked = {
+  readonly tier: 'train' | 'eval'
+  readonly request: ChatRequest
+  readonly limits: CallLimits
+  readonly growing: GrowingAnswer | null
+}
 
 /** As the model of this replica needs it, and as earlier sends have taught. */
 async function sendOnce(
-  { profileOf }: GenerationHost,
+  { kernel, profileOf }: GenerationHost,
   lease: Lease,
-  { tier, request, limits }: Asked,
+  { tier, request, limits, growing }: Asked,
   lessons: Lessons,
   ending: Ending,
   send: Send,
@@ -123,7 +134,13 @@ async function sendOnce(
   const { engine } = lease.replica
   const part = partToGoOnFrom(engine.kind, asked, lessons, ending, context)
   if (part !== null) return sent(await goOn(engine.kind, asked, part, context, send))
-  return sent(await engine.generate(asked, send))
+  if (growing === null || growing.answer.hasBegun() || engine.stream === null || !lease.streams()) {
+    return sent(await engine.generate(asked, send))
+  }
+  const newId = (): string => inventedId(kernel, ending, profile)
+  const outcome = await generateLive({ stream: engine.stream, growing, cutStrings: profile.cutStrings, newId }, asked, send)
+  if (outcome.type === 'answer' && outcome.tokens.error !== null) lease.lostInStream()
+  return sent(outcome)
 }
 
 /** What was drawn of the answer already; null when it is to be drawn from its beginning. */

@@ -67,6 +67,7 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     kernel,
     model,
     profileOf,
+    streamMode: settings.streamMode,
     acquireDeadlineMs: settings.acquireDeadlineMs,
     probeDeadlineMs: settings.probeDeadlineMs,
     isPaused: options.isPaused === true,

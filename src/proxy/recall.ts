@@ -12,9 +12,11 @@ type Recalled = { readonly messages: readonly ChatMessage[]; readonly diagnostic
 export type Recall = {
   /**
    * Keeps the answer, and gives it as the client is told it: with call ids that every dialect takes and that are unique in the session.
-   * `echo` is the call as the client's dialect gives it back.
+   * `echo` is the call as the client's dialect gives it back; `toldIds` are those by which the client knows its first calls already.
    */
-  remember(call: string, message: AnswerMessage, echo: (call: ToolCall) => ToolCall): AnswerMessage
+  remember(call: string, message: AnswerMessage, echo: (call: ToolCall) => ToolCall, toldIds?: readonly string[]): AnswerMessage
+  /** The id by which a client is told of a call before its answer is whole; no other call is given it, whatever becomes of that answer. */
+  reserve(id: string): string
   /**
    * Puts back what an answer said, ids of calls and of their results included; what the client changed stays as it wrote it.
    * `tools` are those of the same request: a client fills in their defaults.
@@ -65,10 +67,12 @@ export function openRecall(newId: () => string): Recall {
   /** By what a client can be expected to return, oldest first. */
   const alike = new Map<string, Alike>()
   const told = new Map<string, ToldCall>()
+  const reserved = new Set<string>()
 
   function tell(id: string): string {
-    if (TELLABLE_ID.test(id) && !told.has(id)) return id
-    for (let fresh = newId(); ; fresh = newId()) if (!told.has(fresh)) return fresh
+    const isFree = (each: string): boolean => !told.has(each) && !reserved.has(each)
+    if (TELLABLE_ID.test(id) && isFree(id)) return id
+    for (let fresh = newId(); ; fresh = newId()) if (isFree(fresh)) return fresh
   }
 
   function forget(): void {
@@ -147,15 +151,22 @@ export function openRecall(newId: () => string): Recall {
   }
 
   return {
-    remember(call, message, echo) {
+    reserve(id) {
+      const given = tell(id)
+      reserved.add(given)
+      return given
+    },
+
+    remember(call, message, echo, reservedIds = []) {
       const calls = message.tool_calls ?? []
       const echoes = new Map(calls.map((each) => [each, echo(each)]))
       const key = fingerprint({ ...message, tool_calls: [...echoes.values()] })
       const toldIds: string[] = []
       const thought = (message.reasoning_content ?? '').trim()
       const answer: Answer = { message, toldIds, echoes, key, thought, chars: charsIn(message) }
-      for (const each of calls) {
-        const id = tell(each.id)
+      for (const [position, each] of calls.entries()) {
+        const id = reservedIds[position] ?? tell(each.id)
+        reserved.delete(id)
         toldIds.push(id)
         told.set(id, { answer, call: each })
       }

@@ -2,7 +2,14 @@
 import type { ReplicaLimits } from './pool/state.ts'
 import type { RequestMemoryLimits } from './request-memory.ts'
 
+/**
+ * When a streaming client is told what its model says. `synthetic`: when all of it was captured. `live`: as it is sampled, by servers whose
+ * streams lose nothing that is captured; no other one serves training sessions. `auto`: as it is sampled where the server can, else at the end.
+ */
+export type StreamMode = 'synthetic' | 'live' | 'auto'
+
 export type BoundarySettings = {
+  readonly streamMode: StreamMode
   /** A stream without an answer commits its head after this; no known client gives up on headers sooner than 60 s. */
   readonly commitAfterMs: number
   /** Then one data-bearing frame each. */
@@ -40,6 +47,7 @@ export type BoundarySettings = {
 }
 
 export const DEFAULT_SETTINGS: BoundarySettings = {
+  streamMode: 'synthetic',
   commitAfterMs: 5_000,
   beatEveryMs: 10_000,
   lingerMs: 20_000,

@@ -33,6 +33,8 @@ export type Lessons = {
   part: AnswerPart | null
   /** A server did not go on with an answer. */
   drawsAnew: boolean
+  /** A client has heard of the answer: no other one can take its place. */
+  hasTold: boolean
   outage: Outage | null
 }
 
@@ -86,7 +88,7 @@ export function judge(court: Judge, sent: Sent): Verdict {
         unreached(court.ending, court.lessons, sent.lease.replica, outcome.message)
         return untilItServes(court) ?? failed(rejection(outcome))
       }
-      return rejected(court, sent.request.messages, outcome) ?? failed(rejection(outcome))
+      return (court.lessons.hasTold ? null : rejected(court, sent.request.messages, outcome)) ?? failed(rejection(outcome))
     case 'garbled':
       return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
     case 'unserved':
@@ -100,12 +102,15 @@ export function judge(court: Judge, sent: Sent): Verdict {
 
 function answered({ kernel, ending }: Judge, { profile, request }: Sent, reply: Extract<EngineReply, { type: 'answer' }>): Generated {
   const cut = freed(reply.answer, profile)
-  const answer = withToolCallIds(cut.answer, () => {
-    if (profile.printsCallIds) ending.note({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
-    return `call_${kernel.random.hex(12)}`
-  })
+  const answer = withToolCallIds(cut.answer, () => inventedId(kernel, ending, profile))
   ending.note(...reply.diagnostics, ...cut.diagnostics, ...oddities(answer, request))
   return ending.answered(answer, reply)
+}
+
+/** For a call that the engine gave none. */
+export function inventedId({ random }: Kernel, ending: Ending, { printsCallIds }: ModelProfile): string {
+  if (printsCallIds) ending.note({ code: 'call-id-invented', detail: 'the chat template shows it to the model' })
+  return `call_${random.hex(12)}`
 }
 
 /**
@@ -118,7 +123,7 @@ function aborted({ settings, ending, lessons, signal, wasHeld }: Judge, reply: E
   if (settings.aborted === 'resume' && !lessons.drawsAnew) lessons.part = answerPartOf(reply) ?? lessons.part
   if ((lessons.part?.sampledIds.length ?? 0) > sampledBefore) lessons.aborts = 0
   else if (!wasHeld) lessons.aborts += 1
-  if (lessons.aborts <= settings.maxRepeats && !signal.aborted)
+  if (lessons.aborts <= settings.maxRepeats && !lessons.hasTold && !signal.aborted)
     return { type: 'again', afterMs: settings.repeatDelayMs * Math.max(1, lessons.aborts) }
   const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
   return { type: 'ended', generated: ending.givenUp(reason, reply) }
@@ -150,7 +155,7 @@ function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, 
     if (again !== null) return again
   }
   lessons.breaks += 1
-  if (lessons.breaks <= settings.maxRepeats) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
+  if (lessons.breaks <= settings.maxRepeats && !lessons.hasTold) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
   return failed(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
 }
 

@@ -185,6 +185,7 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
         maxModelLen: 4_096,
         weightVersion: shape === 'sglang' ? '3' : null,
         logprobMode,
+        streams: false,
         detail: null,
       })
       expect(engine.requests().reduce((sum, { sampledIds }) => sum + sampledIds.length, 0)).toBeLessThanOrEqual(8)
@@ -203,6 +204,33 @@ describe.each(EACH)('$kind', ({ adapter, shape }) => {
     const isOwnPrompt = adapter.kind === 'sglang-native' || adapter.kind === 'llamacpp'
     expect(found).toMatchObject({ type: 'serving', tier: fault === 'missing-prompt-ids' && isOwnPrompt ? 'train' : 'eval' })
   })
+})
+
+describe.each(EACH)('$kind, asked whether its streams lose nothing', ({ adapter, shape }) => {
+  const isLossless = adapter.stream !== null
+  const findStreams = async (streamMode: 'live' | 'auto', faults: EngineSettings['faults'] = []) => {
+    const { connection } = await open({ shape, faults })
+    return probe(adapter, connection, { ...ANY, streamMode }, new AbortController().signal)
+  }
+  const whole = expect.stringContaining('answers are told when they are whole')
+
+  it('is used by what it can', async () => {
+    expect(await findStreams('auto')).toMatchObject({ tier: 'train', streams: isLossless, detail: isLossless ? null : whole })
+  })
+
+  it('trains no session that wants more than it can', async () => {
+    const tier = isLossless ? 'train' : 'eval'
+    expect(await findStreams('live')).toMatchObject({ tier, streams: isLossless, detail: isLossless ? null : whole })
+  })
+
+  it.each(['missing-token-ids', 'unequal-lengths', 'http-500', 'truncated-json'] as const)(
+    'is not trusted with %s in them',
+    async (fault) => {
+      // The plain answer before it is sound.
+      const faults = [{ fault, after: 1, times: 1 }]
+      expect(await findStreams('auto', faults)).toMatchObject({ tier: 'train', streams: false, detail: whole })
+    },
+  )
 })
 
 describe.each(EACH.filter(({ kind }) => kind === 'sglang-native' || kind === 'llamacpp'))(

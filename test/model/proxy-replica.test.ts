@@ -17,6 +17,7 @@ const serving = (tier: 'train' | 'eval'): ProbeResult => ({
   maxModelLen: null,
   weightVersion: null,
   logprobMode: 'unknown',
+  streams: false,
   detail: null,
 })
 

@@ -49,7 +49,7 @@ describe('defaults', () => {
     ])
     expect(config).toMatchObject({ topology: 'threaded', maxAttempts: 2, gradeTimeouts: true, dataDir: '/etc/polar/.polar', notes: [] })
     expect(config.abortedGenerations).toBe('resume')
-    expect(config.stream).toEqual({ commitAfterMs: 5_000, beatMs: 10_000, lingerMs: 20_000 })
+    expect(config.stream).toEqual({ mode: 'synthetic', commitAfterMs: 5_000, beatMs: 10_000, lingerMs: 20_000 })
     expect(config.cpuThreads).toBeGreaterThan(0)
   })
 

@@ -1,7 +1,7 @@
 // Cutting an answer's text into the deltas of a stream.
 
 /** Keeps one frame well under a socket's high-water mark, so that a slow reader is felt early. */
-const PIECE_CHARS = 8_192
+export const PIECE_CHARS = 8_192
 
 /** Cuts between code points: half a surrogate pair does not survive JSON over UTF-8. No text has no piece. */
 export function pieces(text: string): readonly string[] {

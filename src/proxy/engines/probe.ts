@@ -4,7 +4,8 @@ import { unreachable } from '../../kernel/unreachable.ts'
 import { isObject, parseJson } from '../json.ts'
 import { prepare } from '../profiles/preparation.ts'
 import type { ProfileOf } from '../profiles/profile.ts'
-import type { Engine, EngineOutcome } from './engine.ts'
+import type { StreamMode } from '../settings.ts'
+import type { Engine, EngineOutcome, EngineRequest, Send } from './engine.ts'
 import { findLogprobMode, type LogprobMode } from './logprob-mode.ts'
 import type { Connection } from './transport.ts'
 
@@ -17,7 +18,9 @@ export type ProbeResult =
       readonly maxModelLen: number | null
       readonly weightVersion: string | null
       readonly logprobMode: LogprobMode
-      /** Why the tier is `eval`. */
+      /** Its streams lose nothing that is captured; false where that was not asked. */
+      readonly streams: boolean
+      /** Why the tier is `eval`, or why its answers are told only when they are whole. */
       readonly detail: string | null
     }
   | { readonly type: 'unusable'; readonly detail: string }
@@ -30,13 +33,15 @@ export type Wanted = {
   /** The name of the policy; empty: the first model that the engine lists. */
   readonly model: string
   readonly profileOf: ProfileOf
+  /** `synthetic` where it is not said. */
+  readonly streamMode?: StreamMode
 }
 
-/** Samples at most eight tokens, asked for as a training session's calls are. */
+/** Samples at most ten tokens, asked for as a training session's calls are. */
 export async function probe(
   engine: Engine,
   connection: Connection,
-  { model: wanted, profileOf }: Wanted,
+  { model: wanted, profileOf, streamMode = 'synthetic' }: Wanted,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
   const look = (path: string) => connection.send({ method: 'GET', path, headers: {}, body: null }, signal)
@@ -59,39 +64,60 @@ export async function probe(
   }
 
   const profile = profileOf(model)
-  const ask = (content: string, temperature: number, maxTokens: number, topLogprobs: number): Promise<EngineOutcome> => {
+  const send: Send = (request, follow) => connection.send(request, signal, follow)
+  const requestOf = (content: string, temperature: number, maxTokens: number, topLogprobs: number): EngineRequest => {
     const asked = { messages: [{ role: 'user', content }], tools: null, parameters: { max_tokens: maxTokens, temperature } } as const
     // Calls are prepared so: what an engine does not take of the model's profile is found out here.
     const { messages, tools, parameters } = prepare(asked, profile, 'train').request
     const prompt = { kind: 'messages', messages, tools } as const
-    return engine.generate({ prompt, parameters, model, topLogprobs, format: profile.format }, (request) =>
-      connection.send(request, signal),
-    )
+    return { prompt, parameters, model, topLogprobs, format: profile.format }
   }
-  const reply = await ask('Say hi.', 1, MAX_TOKENS, 0)
+  const first = requestOf('Say hi.', 1, MAX_TOKENS, 0)
+  const reply = await engine.generate(first, send)
   if (reply.type !== 'answer') return { type: 'unusable', detail: whyNot(reply, engine.kind) }
   const { error, sampledIds } = reply.tokens
   const isOverlong = sampledIds.length > MAX_TOKENS
   const doubt = error?.code === 'ids-missing' ? `; is it a ${engine.kind} server, and one that gives back token ids?` : ''
-  const detail =
+  const isLive = streamMode !== 'synthetic'
+  const loss = isLive ? await lossInStreams(engine, first, send, reply) : null
+  const reason =
     error !== null
       ? `${error.code}: ${error.detail}${doubt}`
       : isOverlong
         ? `max_tokens ${MAX_TOKENS} gave ${sampledIds.length} tokens`
-        : null
+        : streamMode === 'live'
+          ? loss
+          : null
   const logprobMode = await findLogprobMode(async (prompt, temperature) => {
-    const told = await ask(prompt, temperature, 1, ALTERNATIVES)
+    const told = await engine.generate(requestOf(prompt, temperature, 1, ALTERNATIVES), send)
     return told.type === 'answer' && told.tokens.error === null ? told.answer.logprobs : null
   })
   return {
     type: 'serving',
-    tier: detail === null ? 'train' : 'eval',
+    tier: reason === null ? 'train' : 'eval',
     model,
     maxModelLen: listed.maxModelLen,
     weightVersion: reply.weightVersion,
     logprobMode,
-    detail,
+    streams: isLive && loss === null,
+    detail: reason ?? loss,
   }
+}
+
+/** What a stream lacks of what a plain answer has; null when it has all. */
+async function lossInStreams(
+  engine: Engine,
+  request: EngineRequest,
+  send: Send,
+  plain: Extract<EngineOutcome, { type: 'answer' }>,
+): Promise<string | null> {
+  const whole = 'answers are told when they are whole'
+  if (engine.stream === null) return `${whole}: streams of ${engine.kind} leave out token ids`
+  const streamed = await engine.stream(request, send, () => {})
+  if (streamed.type !== 'answer') return `${whole}: asked for a stream: ${whyNot(streamed, engine.kind)}`
+  const { error } = streamed.tokens
+  if (error !== null) return `${whole}: in streams: ${error.code}: ${error.detail}`
+  return plain.weightVersion !== null && streamed.weightVersion === null ? `${whole}: streams do not name the weights` : null
 }
 
 function whyNot(reply: Exclude<EngineOutcome, { type: 'answer' }>, kind: EngineKind): string {

@@ -22,7 +22,14 @@ export type PoolReplica = {
   readonly limits: ReplicaLimits
 }
 
-type ProbedFacts = { model: string; maxModelLen: number | null; tier: 'train' | 'eval'; logprobMode: LogprobMode }
+type ProbedFacts = {
+  model: string
+  maxModelLen: number | null
+  tier: 'train' | 'eval'
+  logprobMode: LogprobMode
+  /** Its streams lose nothing that is captured, as far as is known. */
+  streams: boolean
+}
 
 export type Member = {
   readonly replica: PoolReplica
@@ -54,7 +61,7 @@ export function openMember(
   onServing: (member: Member, isServing: boolean) => void,
 ): Member {
   const { kernel } = options
-  const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval', logprobMode: 'unknown' }
+  const facts: ProbedFacts = { model: options.model, maxModelLen: null, tier: 'eval', logprobMode: 'unknown', streams: false }
   const stop = new AbortController()
   let probing = new AbortController()
   const member: Member = {
@@ -112,6 +119,7 @@ async function probed(
     facts.model = result.model
     facts.tier = result.tier
     facts.logprobMode = result.logprobMode
+    facts.streams = result.streams
   }
   return result
 }

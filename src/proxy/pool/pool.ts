@@ -19,6 +19,10 @@ export type Lease = {
   /** As its last probe found. */
   readonly logprobMode: LogprobMode
   readonly maxModelLen: number | null
+  /** Whether answers may be asked for as streams here: nothing that is captured is known to be lost. */
+  streams(): boolean
+  /** A stream has lost something: until the next probe no other one is asked for. */
+  lostInStream(): void
   release(outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled', weightVersion: string | null): void
 }
 
@@ -181,6 +185,10 @@ export function openPool(options: PoolOptions): Pool {
       replica: member.replica,
       model: member.facts.model,
       logprobMode: member.facts.logprobMode,
+      streams: () => member.facts.streams,
+      lostInStream() {
+        member.facts.streams = false
+      },
       maxModelLen: member.facts.maxModelLen,
       release(outcome, weightVersion) {
         if (!isHeld) return
