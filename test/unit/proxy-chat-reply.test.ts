@@ -237,7 +237,6 @@ describe('a failure', () => {
     { code: 'forbidden', status: 403, type: 'permission_error', told: 'forbidden' },
     { code: 'route-unknown', status: 404, type: 'not_found_error', told: 'route_unknown' },
     { code: 'too-large', status: 413, type: 'invalid_request_error', told: 'too_large' },
-    { code: 'context-overflow', status: 400, type: 'invalid_request_error', told: 'context_length_exceeded' },
     { code: 'overloaded', status: 429, type: 'rate_limit_error', told: 'rate_limit_exceeded' },
     { code: 'gateway-error', status: 500, type: 'server_error', told: 'gateway_error' },
     { code: 'engine-aborted', status: 503, type: 'server_error', told: 'engine_aborted' },
@@ -246,6 +245,13 @@ describe('a failure', () => {
     const reply = openaiChat.failure(failure(code, 'why', { param: 'p' }))
     expect([reply.status, JSON.parse(reply.body)]).toEqual([status, { error: { message: 'why', type, param: 'p', code: told } }])
     expect(reply.headers['content-type']).toBe('application/json')
+  })
+
+  it('of a prompt that is too long has OpenAI’s code, and a sentence for those who do not look at codes', () => {
+    const reply = openaiChat.failure(failure('context-overflow', 'why', { param: 'messages' }))
+    const message = 'Your input exceeds the context window of this model: why'
+    const error = { message, type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' }
+    expect([reply.status, JSON.parse(reply.body)]).toEqual([400, { error }])
   })
 
   it.each([
