@@ -27,9 +27,16 @@ const HEAD: Row = [
   'asks the model API for',
   'calls for two turns',
   'told of its calls',
-  'seen as chains of their own',
+  'seen beside its main line',
 ]
 const NONE = '–'
+
+/** What an edge between two chains shows. */
+const BESIDE: ReadonlyMap<string, string> = new Map([
+  ['subagent_of', 'sub-agents'],
+  ['compaction_of', 'compacted histories'],
+  ['aux', 'side calls'],
+])
 
 /** Markdown, a row for each CLI. */
 export function tableOf(agents: readonly AgentFacts[]): string {
@@ -40,7 +47,7 @@ export function tableOf(agents: readonly AgentFacts[]): string {
 function rowOf({ harness, package: name, version, licence, facts }: AgentFacts): Row {
   const ways = facts.filter((fact) => fact.type === 'way')
   const kinds = facts.flatMap((fact) => (fact.type === 'edges' ? fact.kinds : []))
-  const chains = [kinds.includes('subagent_of') ? 'sub-agents' : [], kinds.includes('compaction_of') ? 'compacted histories' : []].flat()
+  const beside = [...BESIDE].flatMap(([kind, name]) => (kinds.includes(kind) ? [name] : []))
   const calls = ways.flatMap((way) => way.calls)
   const [least, most] = [Math.min(...calls), Math.max(...calls)]
   return [
@@ -52,7 +59,7 @@ function rowOf({ harness, package: name, version, licence, facts }: AgentFacts):
     listed(ways.flatMap(({ routes }) => routes)),
     calls.length === 0 ? NONE : least === most ? String(least) : `${least} to ${most}`,
     listed(facts.flatMap((fact) => (fact.type === 'told' ? fact.diagnostics : []))),
-    chains.join(', ') || NONE,
+    beside.join(', ') || NONE,
   ]
 }
 

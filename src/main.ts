@@ -244,7 +244,7 @@ async function taskChecker(
       if (message !== null) problems.push({ path, message })
     }
     note(['agent'], harnesses.check(agent))
-    if (agent.skills_path != null) note(['agent', 'skills_path'], uploadProblem('upload_dir', agent.skills_path, config.uploadRoots))
+    if (agent.skills_path != null) note(['agent', 'skills_path'], skillsProblem(agent.skills_path, config.uploadRoots))
     if (runtime == null) note(['runtime'], hasDefaultRuntime ? null : 'is required: this node has no default_runtime')
     else note(['runtime', 'backend'], checkBackend(runtime.backend))
     note(['builder'], checkBuilder(builder, builders))
@@ -252,6 +252,12 @@ async function taskChecker(
     if (request.callback_url != null) note(['callback_url'], checkTarget(request.callback_url))
     return problems
   }
+}
+
+/** No CLI finds a skill that lies in its skills folder itself. */
+function skillsProblem(path: string, uploadRoots: readonly string[]): string | null {
+  const isSkill = existsSync(join(path, 'SKILL.md'))
+  return uploadProblem('upload_dir', path, uploadRoots) ?? (isSkill ? `'${path}' is a skill itself: name the folder that holds it` : null)
 }
 
 function modelUrlOf(config: Config, gateway: GatewayId, port: number): string {

@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import { root, type Serving, startServing } from '../lib/polar-process.ts'
+
+const SKILL = join(root, 'test/harness/fixtures/skills/tidy-drawers')
 
 let folder = ''
 let engine: ScriptedEngine
@@ -15,7 +17,7 @@ beforeAll(async () => {
   engine = await openScriptedEngine({ port: 0, generator: {}, model: 'm' })
   const config = join(folder, 'polar.yaml')
   const gateway = { nodes: [{ id: 'g', port: 0, model_served: 'm', inference: { engine: 'vllm', base_url: engine.url } }] }
-  const own = { data_dir: join(folder, 'data'), upload_roots: [join(root, 'examples')], limits: { body_bytes: 100_000 } }
+  const own = { data_dir: join(folder, 'data'), upload_roots: [join(root, 'examples'), dirname(SKILL)], limits: { body_bytes: 100_000 } }
   writeFileSync(config, JSON.stringify({ rollout: { port: 0 }, gateway, polar_node: own }))
   node = await startServing(config)
   // The probe of a new replica is a generation of ours; everything after it would be a caller's.
@@ -62,6 +64,7 @@ describe('bad input', () => {
     ['an unknown harness', task({ agent: { harness: 'hal' } }), 422, /hal.*pi|pi.*hal/],
     ['two kinds of agent', task({ agent: { harness: 'pi', import_path: 'x:Y' } }), 422, /exactly one/],
     ['skills from anywhere', task({ agent: { harness: 'pi', skills_path: '/etc' } }), 422, /skills_path.*upload_roots/],
+    ['a skill where skills are asked for', task({ agent: { harness: 'pi', skills_path: SKILL } }), 422, /skills_path.*is a skill itself/],
     ['a backend this node has not', task({ runtime: { backend: 'docker' } }), 422, /docker.*local/],
     ['no runtime at all', task({ runtime: null }), 422, /runtime/],
     ['an unknown builder', task({ builder: { strategy: 'tower' } }), 422, /tower.*prefix_merging/],

@@ -31,12 +31,12 @@ describe('the table of agent CLIs', () => {
       told('history-restored', 'field-dropped'),
       told('history-restored'),
       edges('retry_of'),
-      edges('subagent_of', 'compaction_of'),
+      edges('aux', 'subagent_of', 'compaction_of'),
     ]
     expect(rowOf(facts)).toEqual([
       ...['', '`@x/tool`', '`tool`', '1.2.3', '`anthropic`, `openai-chat`'],
       ...['`HEAD /`, `POST /v1/chat/completions`, `POST /v1/messages`', '2 to 3', '`field-dropped`, `history-restored`'],
-      ...['sub-agents, compacted histories', ''],
+      ...['sub-agents, compacted histories, side calls', ''],
     ])
   })
 
