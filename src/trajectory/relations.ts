@@ -148,7 +148,9 @@ function unrelatedHead(context: Roots, index: number): Relation | null {
   }
   // A client that names its sub-agents has none without a name.
   if (later.record.lineage !== null) return null
-  const to = likelySpawner(calls, earlier)
+  // An agent with tools was not spawned by an answer that could call none: a title, asked for before the first turn.
+  const hasTools = (at: number): boolean => (calls[at]?.record.toolCount ?? 0) > 0
+  const to = likelySpawner(calls, later.record.toolCount > 0 ? earlier.filter(hasTools) : earlier)
   return to === null ? null : { kind: 'subagent_of', to, drift: null, isSummary: false }
 }
 

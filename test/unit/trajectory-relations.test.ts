@@ -252,6 +252,12 @@ describe('side calls before the first turn', () => {
   it('do not make the agent a side call, whatever they share with it', () => {
     expect(edgesOf([title, main]).roles).toEqual(['aux', 'main'])
   })
+  it('spawn no agent, though they open otherwise', () => {
+    const asking: TellingCall = { ...title, messages: [title.messages[0]!, { role: 'user', content: 'A title for this:' }, TASK] }
+    const { roles, edges } = edgesOf([asking, main])
+    expect(roles).toEqual(['aux', 'main'])
+    expect(edges).toEqual([['aux', 'msg_a', null, null]])
+  })
   it('stay side calls while they go on without tools', () => {
     const { roles, traces } = edgesOf([title, more, main])
     expect(roles).toEqual(['aux', 'main'])

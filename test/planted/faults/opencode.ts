@@ -60,4 +60,11 @@ export const OPENCODE_FAULTS: readonly PlantedFault[] = [
     replace: 'GOOGLE_MODELS.exec(path)',
     suites: ['test/unit/dialect-google-routes.test.ts'],
   },
+  {
+    name: 'a title that OpenCode asks for first spawns its agent',
+    file: 'src/trajectory/relations.ts',
+    find: 'later.record.toolCount > 0 ? earlier.filter(hasTools) : earlier',
+    replace: 'earlier',
+    suites: ['test/unit/trajectory-relations.test.ts'],
+  },
 ]
