@@ -30,6 +30,8 @@ const NO_WISHES: UrlWishes = { model: null, form: null }
 
 const POSTS: { readonly [path: string]: { readonly type: 'generate' | 'count'; readonly dialect: Dialect } } = {
   '/v1/messages': { type: 'generate', dialect: anthropic },
+  // The AI SDK takes ANTHROPIC_BASE_URL, which Anthropic's clients end without a version, for one that ends in `/v1`.
+  '/messages': { type: 'generate', dialect: anthropic },
   '/v1/messages/count_tokens': { type: 'count', dialect: anthropic },
   '/v1/chat/completions': { type: 'generate', dialect: openaiChat },
   '/v1/tokenize': { type: 'count', dialect: openaiChat },
@@ -41,7 +43,7 @@ const POSTS: { readonly [path: string]: { readonly type: 'generate' | 'count'; r
 const GOOGLE_MODELS = /^(?:\/v1|\/v1alpha|\/v1beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?(?:\/publishers\/google)?\/models\/(.+)$/
 
 /** The AI SDK takes a name with a slash in it for a path of its own: `/v1beta/Qwen/Qwen3-8B:generateContent`. */
-const GOOGLE_PATH_NAME = /^\/v1(?:alpha|beta1?)?\/([^/]+\/.+)$/
+const GOOGLE_PATH_NAME = /^\/v1(?:alpha|beta1?)?\/((?!v1)[^/]+\/.+)$/
 
 export function detect(method: string, url: string, headers: Headers): Detected {
   const { path, query } = split(url)

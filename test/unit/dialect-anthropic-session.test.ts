@@ -43,6 +43,14 @@ describe('a waiting stream', () => {
     expect(data(sink.text())[0].message.usage).toMatchObject({ input_tokens: 2, output_tokens: 0 })
   })
 
+  it('is given to a client whose base URL ends before the version, as everybody’s in the environment does', async () => {
+    const proxy = openProxy()
+    const sink = await send(proxy, proxy.openDoor(), { ...ASK, stream: true }, '/messages')
+    proxy.generations[0]?.answer()
+    await proxy.settle()
+    expect(data(sink.text()).at(-1)).toEqual({ type: 'message_stop' })
+  })
+
   it('that fails ends with an error event', async () => {
     const proxy = openProxy()
     const sink = await send(proxy, proxy.openDoor(), { ...ASK, stream: true })

@@ -46,7 +46,7 @@ const NEAR_MISSES = [
   '/v1/chat',
   '/v1',
   '/chat/completions',
-  '/messages',
+  '/v1/message',
   '/v1beta/models/gemini:embedContent',
   '/v1beta/models/:generateContent',
   '/v1beta/models/gemini:generatecontent',
