@@ -8,9 +8,10 @@ import { type Ending, type EndingOptions, type Generated, openEnding } from './e
 import { type AnswerPart, goOn, whyAnew } from './engines/continuation.ts'
 import type { EngineRequest, Send } from './engines/engine.ts'
 import { overflow } from './engines/rejection.ts'
+import { named } from './engines/weight-spans.ts'
 import { type GrowingAnswer, generateLive } from './live/live-generation.ts'
 import { isOverlong } from './overlong.ts'
-import type { Lease, Pool } from './pool/pool.ts'
+import type { KnownWeights, Lease, Pool } from './pool/pool.ts'
 import { type Prepared, prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
@@ -110,7 +111,12 @@ async function sendOnce(
   const most = Math.min(limits.sampledTokens ?? Infinity, (isSessions ? context : null) ?? Infinity)
   const prepared = limited(prepare(request, profile, tier), most)
   const { tools, messages, parameters: wanted } = prepared.request
-  const sent = (outcome: Sent['outcome']): Sent => ({ lease, profile, request: prepared.request, outcome })
+  const sent = (outcome: Sent['outcome'], from = 0): Sent => ({
+    lease,
+    profile,
+    request: prepared.request,
+    outcome: stamped(outcome, lease.weights(), from, ending),
+  })
   ending.sent(lease, wanted, prepared.diagnostics)
   const beyond = (): Sent['outcome'] =>
     isSessions ? { type: 'unaffordable' } : overflow(`the conversation is longer than any ${context} tokens`)
@@ -133,7 +139,7 @@ async function sendOnce(
   const asked = { prompt, parameters, model, topLogprobs: 0, format: profile.format }
   const { engine } = lease.replica
   const part = partToGoOnFrom(engine.kind, asked, lessons, ending, context)
-  if (part !== null) return sent(await goOn(engine.kind, asked, part, context, send))
+  if (part !== null) return sent(await goOn(engine.kind, asked, part, context, send), part.sampledIds.length)
   if (growing === null || growing.answer.hasBegun() || engine.stream === null || !lease.streams()) {
     return sent(await engine.generate(asked, send))
   }
@@ -141,6 +147,15 @@ async function sendOnce(
   const outcome = await generateLive({ stream: engine.stream, growing, cutStrings: profile.cutStrings, newId }, asked, send)
   if (outcome.type === 'answer' && outcome.tokens.error !== null) lease.lostInStream()
   return sent(outcome)
+}
+
+/** Where an answer does not say which weights drew it, the server's own word does, if it was the same before and after. */
+function stamped(outcome: Sent['outcome'], { before, now }: KnownWeights, from: number, ending: Ending): Sent['outcome'] {
+  if ((outcome.type !== 'answer' && outcome.type !== 'aborted') || outcome.weightVersion !== null) return outcome
+  if (before !== null && before === now) return named(outcome, now, from)
+  if (before !== now)
+    ending.note({ code: 'weights-unplaced', detail: `from ${before ?? 'none known'} to ${now ?? 'none known'} within the call` })
+  return outcome
 }
 
 /** What was drawn of the answer already; null when it is to be drawn from its beginning. */

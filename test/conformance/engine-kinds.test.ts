@@ -1,22 +1,10 @@
 // A session over each kind of engine, through the whole boundary: every prompt extends the last one and its answer, and tokens are the engine's.
 import { afterEach, describe, expect, it } from 'vitest'
-import type { CallRecord, EngineKind } from '../../src/contract/call.ts'
-import { replicaId, sessionId } from '../../src/contract/ids.ts'
-import { type EngineSettings, openScriptedEngine } from '../../src/engine/scripted/engine.ts'
-import { threadId } from '../../src/kernel/address.ts'
-import { cryptoRandom, openEventLoop } from '../../src/kernel/event-loop.ts'
-import { openKernel } from '../../src/kernel/machine.ts'
-import { openModelPort } from '../../src/proxy/model-port.ts'
-import { openBoundary } from '../../src/proxy/open-boundary.ts'
-import { openArena } from '../../src/tokens/arena.ts'
+import type { EngineKind } from '../../src/contract/call.ts'
+import type { EngineSettings } from '../../src/engine/scripted/engine.ts'
 import { readCalls } from '../../src/tokens/reader.ts'
+import { openEngineSession, SHAPES } from '../lib/engine-session.ts'
 
-const SHAPES: { readonly [kind in EngineKind]: NonNullable<EngineSettings['shape']> } = {
-  vllm: 'vllm',
-  sglang: 'sglang',
-  'sglang-native': 'sglang',
-  llamacpp: 'llamacpp',
-}
 const tools = [
   { type: 'function', function: { name: 'bash', parameters: { type: 'object', properties: { command: { type: 'string' } } } } },
 ]
@@ -35,35 +23,9 @@ afterEach(async () => {
 })
 
 async function open(kind: EngineKind, settings: EngineSettings = {}) {
-  const engine = await openScriptedEngine({ script, shape: SHAPES[kind], ...settings })
-  const kernel = openKernel({ thread: threadId('g'), incarnation: 1, scheduler: openEventLoop(), random: cryptoRandom(), peers: 0 })
-  const records: CallRecord[] = []
-  const boundary = openBoundary({
-    kernel,
-    arena: openArena({ maxSlabs: 1, slabTokens: 2 ** 16 }),
-    model: '',
-    replicas: [{ id: replicaId('r0'), url: engine.url, engine: kind }],
-    recordCall: async (record) => {
-      records.push(record)
-      return true
-    },
-  })
-  const port = await openModelPort({ host: '127.0.0.1', port: 0, boundary })
-  closing.push(port.close, boundary.close, kernel.close, engine.close)
-  await expect.poll(async () => (await boundary.replicas())[0]?.state, { timeout: 20_000 }).toBe('up')
-  const opened = boundary.openDoor({ session: sessionId('s'), attempt: 1, tier: 'train', pins: {}, notify: () => {} })
-  if (!opened.ok) throw new Error(opened.error)
-  const { door } = opened
-  const chat = async (body: object) => {
-    const response = await fetch(`http://127.0.0.1:${port.port}${door.basePath}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${door.key}` },
-      body: JSON.stringify({ model: 'm', ...body }),
-    })
-    return { status: response.status, json: JSON.parse(await response.text()) }
-  }
-  const generated = () => engine.requests().filter(({ promptTokens, sampledIds }) => promptTokens > 0 && sampledIds.length > 2)
-  return { engine, boundary, door, records, chat, generated }
+  const session = await openEngineSession(kind, script, settings)
+  closing.push(session.close)
+  return session
 }
 
 describe.each(Object.keys(SHAPES) as EngineKind[])('%s', (kind) => {

@@ -41,6 +41,7 @@ describe('an endpoint with ranks', () => {
       ['/health', null],
       ['/is_sleeping', null],
       ['/v1/models', null],
+      ['/weight_info', null],
     ])
     const generations = Map.groupBy(
       asked.filter(({ path }) => path === '/v1/chat/completions'),

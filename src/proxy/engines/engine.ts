@@ -85,6 +85,8 @@ export type Engine = {
   readonly kind: EngineKind
   /** Where it says whether it sleeps, since a generation can be the end of one that does (vllm#15483); null: it has no such route. */
   readonly sleepPath: string | null
+  /** Where it says which weights it has; null: it has no such route, or its answers say so themselves. */
+  readonly weightsPath: string | null
   /** One generation, by as many exchanges as it takes. Never rejects. */
   generate(request: EngineRequest, send: Send): Promise<EngineOutcome>
   /**

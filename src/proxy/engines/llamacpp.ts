@@ -44,6 +44,7 @@ const FIELDS: TokenFields = {
 export const llamacpp: Engine = {
   kind: 'llamacpp',
   sleepPath: null,
+  weightsPath: null,
   async generate(request, send) {
     const written = writeParameters(request)
     if (!written.ok) return written.outcome

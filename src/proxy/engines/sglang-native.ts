@@ -51,6 +51,7 @@ const FIELDS: TokenFields = {
 export const sglangNative: Engine = {
   kind: 'sglang-native',
   sleepPath: null,
+  weightsPath: null,
   async generate(request, send) {
     const asked = await ask(request, send, false)
     if (!asked.ok) return asked.outcome

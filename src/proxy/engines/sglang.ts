@@ -8,6 +8,7 @@ import { triplesOf } from './sglang-meta.ts'
 export const sglang = chatCompletions({
   kind: 'sglang',
   sleepPath: null,
+  weightsPath: null,
   write({ prompt, parameters, model, topLogprobs }) {
     const body = {
       ...ownParameters(parameters),

@@ -23,6 +23,7 @@ const PLACES: Places = {
 export const vllm = chatCompletions({
   kind: 'vllm',
   sleepPath: '/is_sleeping',
+  weightsPath: '/weight_info',
   write: (request) => (request.prompt.kind === 'token-ids' ? MESSAGES_ONLY : { ok: true, http: written(request, { stream: false }) }),
   read: (response) => readCompletion(response, PLACES),
   async stream(request, send, tell) {

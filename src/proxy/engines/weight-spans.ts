@@ -33,6 +33,12 @@ export function joinedSpans(first: readonly WeightSpan[], next: readonly WeightS
   return compacted([...first, ...next.map(({ start, end, version }) => ({ start: start + offset, end: end + offset, version }))])
 }
 
+/** Tokens from `from` on that no answer named the weights of are of this version. */
+export function named<T extends Weights>(weights: T, version: string, from: number): T {
+  const weightSpans = weights.weightSpans.map((span) => (span.start >= from && span.version === null ? { ...span, version } : span))
+  return { ...weights, weightVersion: weights.weightVersion ?? version, weightSpans: compacted(weightSpans) }
+}
+
 /** Null where it is not known, or more than one. */
 export function soleVersion(spans: readonly WeightSpan[]): string | null {
   return spans.length === 1 ? (spans[0]?.version ?? null) : null

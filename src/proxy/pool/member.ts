@@ -7,6 +7,7 @@ import { within } from '../deadline.ts'
 import type { Engine } from '../engines/engine.ts'
 import type { LogprobMode } from '../engines/logprob-mode.ts'
 import { type ProbeResult, probe, type Wanted } from '../engines/probe.ts'
+import { readStanding, readWeightVersion, type Standing, saysHowItStands } from '../engines/standing.ts'
 import type { Connection } from '../engines/transport.ts'
 import { replicaActor } from './actor.ts'
 import type { ReplicaCommand } from './protocol.ts'
@@ -43,6 +44,8 @@ export type Member = {
   endProbe(): void
   phase: 'joined' | 'leaving' | 'gone'
   isServing: boolean
+  /** The latest that it is known to have had. */
+  weightVersion: string | null
   /** Calls of this thread that hold or await a place. */
   outstanding: number
   /** Sessions whose prefixes it holds. */
@@ -78,6 +81,10 @@ export function openMember(
           probing = new AbortController()
           return probed(options, replica, facts, AbortSignal.any([stop.signal, probing.signal]))
         },
+        ask: saysHowItStands(replica.engine) ? () => stoodBy(options, replica, stop.signal) : null,
+        onWeights(version) {
+          member.weightVersion = version
+        },
         onServing: (isServing) => onServing(member, isServing),
       }),
     ),
@@ -85,10 +92,17 @@ export function openMember(
     endProbe: () => probing.abort(),
     phase: 'joined',
     isServing: false,
+    weightVersion: null,
     outstanding: 0,
     sessions: 0,
   }
   return member
+}
+
+const STANDING_DEADLINE_MS = 5_000
+
+function stoodBy({ kernel }: MemberOptions, { engine, connection }: PoolReplica, stopped: AbortSignal): Promise<Standing> {
+  return within(kernel.scheduler, STANDING_DEADLINE_MS, stopped, (cut) => readStanding(engine, connection, cut))
 }
 
 /** Null when its actor is gone, or too busy to say. */
@@ -121,5 +135,9 @@ async function probed(
     facts.logprobMode = result.logprobMode
     facts.streams = result.streams
   }
-  return result
+  // Those whose answers do not tell, tell when they are asked.
+  if (result.type !== 'serving' || result.weightVersion !== null) return result
+  const { engine, connection } = replica
+  const read = (cut: AbortSignal) => readWeightVersion(engine, connection, cut)
+  return { ...result, weightVersion: await within(kernel.scheduler, STANDING_DEADLINE_MS, stopped, read) }
 }

@@ -23,8 +23,13 @@ export type Lease = {
   streams(): boolean
   /** A stream has lost something: until the next probe no other one is asked for. */
   lostInStream(): void
+  /** What an answer was drawn from that does not say it itself. */
+  weights(): KnownWeights
   release(outcome: 'ok' | 'failed' | 'unreachable' | 'cancelled', weightVersion: string | null): void
 }
+
+/** What is known of the weights by the server's own word, when a place was given and now; null: it has said nothing. */
+export type KnownWeights = { readonly before: string | null; readonly now: string | null }
 
 type Acquisition = { readonly ok: true; readonly lease: Lease } | { readonly ok: false; readonly failure: Failure }
 
@@ -180,6 +185,7 @@ export function openPool(options: PoolOptions): Pool {
 
   function leaseOf(member: Member, lease: number): Lease {
     let isHeld = true
+    const before = member.weightVersion
     gate.enter()
     return {
       replica: member.replica,
@@ -190,6 +196,7 @@ export function openPool(options: PoolOptions): Pool {
         member.facts.streams = false
       },
       maxModelLen: member.facts.maxModelLen,
+      weights: () => ({ before, now: member.weightVersion }),
       release(outcome, weightVersion) {
         if (!isHeld) return
         isHeld = false

@@ -5,6 +5,7 @@ import type { Ask } from '../../kernel/ask.ts'
 import { unreachable } from '../../kernel/unreachable.ts'
 import type { ReplicaStatus } from '../boundary.ts'
 import type { ProbeResult } from '../engines/probe.ts'
+import type { Standing } from '../engines/standing.ts'
 import type { Acquired, ReplicaCommand } from './protocol.ts'
 
 export type ReplicaLimits = {
@@ -30,6 +31,11 @@ export type ReplicaState = {
   readonly limits: ReplicaLimits
   readonly health: Health
   readonly isPaused: boolean
+  /** Whether it can be asked how it stands when a pause is over: it may sleep still, or have other weights. */
+  readonly canBeAsked: boolean
+  /** It is asked, and grants nothing until it is known to be awake; null: it is not. */
+  readonly asking: Asking | null
+  readonly pauses: number
   readonly isRemoved: boolean
   readonly weightVersion: string | null
   /** Ticket by lease. */
@@ -38,7 +44,14 @@ export type ReplicaState = {
   readonly nextLease: number
 }
 
-type ReplicaSignal = { readonly type: 'probe-due' } | { readonly type: 'probed'; readonly result: Settled<ProbeResult> }
+/** `pause`: the number of the pause that it came out of, by which late words are known. */
+type Asking = { readonly pause: number; readonly isAsleep: boolean }
+
+type ReplicaSignal =
+  | { readonly type: 'probe-due' }
+  | { readonly type: 'probed'; readonly result: Settled<ProbeResult> }
+  | { readonly type: 'ask-due'; readonly pause: number }
+  | { readonly type: 'asked'; readonly pause: number; readonly result: Settled<Standing> }
 
 export type ReplicaMessage = ReplicaCommand | ReplicaSignal
 
@@ -48,6 +61,8 @@ export type ReplicaEffect =
   | { readonly type: 'probe' }
   /** Before jitter. */
   | { readonly type: 'probe-after'; readonly delayMs: number }
+  | { readonly type: 'ask'; readonly pause: number }
+  | { readonly type: 'ask-after'; readonly pause: number; readonly delayMs: number }
 
 type Step = readonly [ReplicaState, readonly ReplicaEffect[]]
 
@@ -55,13 +70,16 @@ type Step = readonly [ReplicaState, readonly ReplicaEffect[]]
 const FULL_RETRY_MS = 2_000
 
 /** One that begins in a pause is first probed when that is over. */
-export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits, isPaused = false): Step {
+export function openReplica(id: ReplicaId, url: string, limits: ReplicaLimits, isPaused = false, canBeAsked = false): Step {
   const state: ReplicaState = {
     id,
     url,
     limits,
     health: { phase: 'unprobed' },
     isPaused,
+    canBeAsked,
+    asking: null,
+    pauses: isPaused ? 1 : 0,
     isRemoved: false,
     weightVersion: null,
     leases: new Map(),
@@ -84,9 +102,13 @@ export function step(state: ReplicaState, message: ReplicaMessage): Step {
     case 'remove':
       return grantWaiting({ ...state, isRemoved: true })
     case 'pause':
-      return [{ ...state, isPaused: true }, []]
+      return state.isPaused ? [state, []] : [{ ...state, isPaused: true, asking: null, pauses: state.pauses + 1 }, []]
     case 'resume':
-      return grantWaiting({ ...state, isPaused: false })
+      return resume(state)
+    case 'ask-due':
+      return state.asking?.pause === message.pause ? [state, [{ type: 'ask', pause: message.pause }]] : [state, []]
+    case 'asked':
+      return asked(state, message.pause, message.result)
     case 'read-replica':
       return [state, [{ type: 'show', ask: message.ask, status: statusOf(state) }]]
     case 'probe-due':
@@ -114,7 +136,7 @@ export function statusOf(state: ReplicaState): ReplicaStatus {
     inFlight: state.leases.size,
     waiting: state.waiting.length,
     weightVersion: state.weightVersion,
-    detail: health.phase === 'unprobed' ? null : health.detail,
+    detail: state.asking?.isAsleep === true ? 'the engine sleeps' : health.phase === 'unprobed' ? null : health.detail,
   }
 }
 
@@ -122,7 +144,9 @@ function acquire(state: ReplicaState, waiter: Waiter): Step {
   const refusal = refusalOf(state, waiter)
   if (refusal !== null) return [state, [{ type: 'answer', ask: waiter.ask, acquired: refusal }]]
   const isFree = canGrant(state) && state.waiting.length === 0
-  if (!isFree && state.waiting.length >= state.limits.line) {
+  // Those for whom there are places wait for a word, not for a place.
+  const soonServed = state.asking === null ? 0 : state.limits.inFlight - state.leases.size
+  if (!isFree && state.waiting.length >= state.limits.line + soonServed) {
     const acquired: Acquired = state.isPaused
       ? { type: 'refused', reason: 'paused', retryAfterMs: FULL_RETRY_MS, detail: `replica ${state.id} is paused and its line is full` }
       : { type: 'refused', reason: 'full', retryAfterMs: FULL_RETRY_MS, detail: `replica ${state.id} is busy and its line is full` }
@@ -132,7 +156,9 @@ function acquire(state: ReplicaState, waiter: Waiter): Step {
 }
 
 function canGrant(state: ReplicaState): boolean {
-  return !state.isRemoved && state.health.phase === 'up' && !state.isPaused && state.leases.size < state.limits.inFlight
+  return (
+    !state.isRemoved && state.health.phase === 'up' && !state.isPaused && state.asking === null && state.leases.size < state.limits.inFlight
+  )
 }
 
 /** Why this replica will not serve this caller however long it waits. */
@@ -171,6 +197,25 @@ function grantWaiting(state: ReplicaState): Step {
   return [{ ...state, leases, waiting, nextLease }, effects]
 }
 
+/** One that is not up is probed anyway, which asks the same. */
+function resume(state: ReplicaState): Step {
+  if (!state.isPaused) return [state, []]
+  const resumed: ReplicaState = { ...state, isPaused: false }
+  if (!state.canBeAsked || state.health.phase !== 'up' || state.isRemoved) return grantWaiting(resumed)
+  const { pauses: pause } = state
+  return [{ ...resumed, asking: { pause, isAsleep: false } }, [{ type: 'ask', pause }]]
+}
+
+function asked(state: ReplicaState, pause: number, result: Settled<Standing>): Step {
+  if (state.asking?.pause !== pause) return [state, []]
+  if (result.ok && result.value.isAsleep) {
+    const delayMs = state.limits.probeBackoffMs.first
+    return [{ ...state, asking: { pause, isAsleep: true } }, [{ type: 'ask-after', pause, delayMs }]]
+  }
+  const weightVersion = result.ok ? result.value.weightVersion : null
+  return grantWaiting({ ...state, asking: null, weightVersion: weightVersion ?? state.weightVersion })
+}
+
 function relieve(state: ReplicaState, count: number, tier: 'train' | 'eval'): Step {
   const leaving = state.waiting.filter((waiter) => tier === 'train' || waiter.tier === 'eval').slice(0, count)
   const acquired: Acquired = { type: 'refused', reason: 'moved', retryAfterMs: 0, detail: 'another replica has room' }
@@ -199,7 +244,9 @@ function release(state: ReplicaState, message: Extract<ReplicaCommand, { type: '
     weightVersion: message.weightVersion ?? state.weightVersion,
   }
   const { health } = freed
-  if (freed.isRemoved || health.phase !== 'up' || message.outcome === 'cancelled' || (message.outcome === 'unreachable' && freed.isPaused))
+  // A sleeping engine is not unhealthy.
+  const isResting = freed.isPaused || freed.asking !== null
+  if (freed.isRemoved || health.phase !== 'up' || message.outcome === 'cancelled' || (message.outcome === 'unreachable' && isResting))
     return grantWaiting(freed)
   if (message.outcome !== 'unreachable') return grantWaiting({ ...freed, health: { ...health, missed: 0 } })
   const missed = health.missed + 1
