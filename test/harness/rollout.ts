@@ -38,8 +38,12 @@ const MODEL = 'policy'
 export const UPLOADS = join(import.meta.dirname, 'fixtures')
 const TASK_MS = 60_000
 
-/** `harnesses`: custom ones, name to module path. `maxModelLen`: of an engine with less room than usual. */
-export async function openBench(harnesses: Readonly<Record<string, string>> = {}, maxModelLen?: number): Promise<Bench> {
+/** `harnesses`: custom ones, name to module path. `maxModelLen`: of an engine with less room than usual. `keys`: more under `polar_node`. */
+export async function openBench(
+  harnesses: Readonly<Record<string, string>> = {},
+  maxModelLen?: number,
+  keys: Readonly<Record<string, unknown>> = {},
+): Promise<Bench> {
   const folder = mkdtempSync(join(tmpdir(), 'polar-agents-'))
   const out = join(folder, 'out')
   const model = openModel()
@@ -49,7 +53,7 @@ export async function openBench(harnesses: Readonly<Record<string, string>> = {}
     engineUrl: engine.url,
     model: MODEL,
     taskMs: TASK_MS,
-    keys: { harnesses, upload_roots: [UPLOADS] },
+    keys: { harnesses, upload_roots: [UPLOADS], ...keys },
   })
   const { modelPort, dataFolder } = node
 

@@ -57,6 +57,19 @@ export function describeMatrix<History>(driver: Driver<History>): void {
   })
 }
 
+/** The same while the engine samples: what the SDK makes of it, and what is captured, is no other. */
+export function describeLive<History>(driver: Driver<History>): void {
+  it.concurrent.for(KINDS.map((kind): Cell<History> => ({ driver, form: 'stream', kind })))(
+    'live, $kind',
+    async (cell, { onTestFinished }) => {
+      const opened = await openGateway({ settings: { streamMode: 'live' } })
+      onTestFinished(opened.close)
+      await RUN.ok(cell, opened)
+      expect(opened.asked().map(({ body }) => body)).toEqual(Array(2).fill(expect.objectContaining({ stream: true })))
+    },
+  )
+}
+
 const RUN: { readonly [fault in Fault]: <History>(cell: Cell<History>, opened: Gateway) => Promise<void> } = {
   async ok(cell, opened) {
     const { first, history } = await askFirst(cell, opened, scenario(cell.kind))

@@ -21,6 +21,7 @@ async function serve(listener: RequestListener): Promise<string> {
 }
 
 const POST = { method: 'POST' as const, path: '/v1/chat/completions', headers: { 'content-type': 'application/json' }, body: '{"x":1}' }
+const STREAM = { 'content-type': 'text/event-stream' }
 const never = (): AbortSignal => new AbortController().signal
 
 describe('an engine', () => {
@@ -155,5 +156,63 @@ describe('an engine', () => {
     const replies = await Promise.all(Array.from({ length: 150 }, () => connection.send(POST, never())))
     expect(replies.every((reply) => reply.ok)).toBe(true)
     await connection.close()
+  })
+})
+
+describe('an answer that is followed', () => {
+  async function followed(listener: RequestListener, follow: (bytes: Uint8Array) => number) {
+    const url = await serve((request, response) => {
+      request.resume()
+      request.on('end', () => listener(request, response))
+    })
+    const connection = undiciTransport(url, 1_000)
+    const reply = await connection.send(POST, never(), follow)
+    await connection.close()
+    return reply
+  }
+
+  it('comes piece by piece, the first before the last was written', async () => {
+    const taken: string[] = []
+    let end = (): void => {}
+    const reply = await followed(
+      (_, response) => {
+        response.writeHead(200, STREAM).write('data: first\n\n')
+        end = () => void response.end('data: last\n\n')
+      },
+      (bytes) => {
+        taken.push(Buffer.from(bytes).toString())
+        if (taken.length === 1) end()
+        return 0
+      },
+    )
+    expect(taken).toEqual(['data: first\n\n', 'data: last\n\n'])
+    expect(reply.ok && [reply.response.status, reply.response.body.byteLength]).toEqual([200, 0])
+  })
+
+  it.each([
+    ['a refusal', 400, STREAM],
+    ['what is no event stream', 200, { 'content-type': 'application/json' }],
+  ])('is collected as ever when it is %s', async (_name, status, headers) => {
+    const taken: unknown[] = []
+    const reply = await followed(
+      (_, response) => void response.writeHead(status, headers).end('body'),
+      (bytes) => taken.push(bytes),
+    )
+    expect(taken).toEqual([])
+    expect(reply.ok && Buffer.from(reply.response.body).toString()).toBe('body')
+  })
+
+  it('may be longer than what is held of it, and is broken off when that is too much', async () => {
+    const long: RequestListener = (_, response) => void response.writeHead(200, STREAM).end('x'.repeat(5_000))
+    expect(await followed(long, () => 1_000)).toMatchObject({ ok: true })
+    expect(await followed(long, () => 1_001)).toMatchObject({ ok: false, error: 'too-large' })
+  })
+
+  it('that breaks off is reset', async () => {
+    const broken: RequestListener = (_, response) => {
+      response.writeHead(200, STREAM)
+      response.write('data: half', () => response.destroy())
+    }
+    expect(await followed(broken, () => 0)).toMatchObject({ ok: false, error: 'reset' })
   })
 })
