@@ -99,11 +99,12 @@ const FREE: readonly (readonly [Way, JsonObject])[] = [
   [GOOGLE, { toolConfig: { functionCallingConfig: { mode: 'VALIDATED' } } }],
 ]
 
-const title = ([way, more, ...rest]: readonly [Way, JsonObject, ...string[]]) =>
-  [`${way.dialect.name} ${JSON.stringify(more)}`, way, more, ...rest] as const
+const title = ({ dialect }: Way, more: JsonObject): string => `${dialect.name} ${JSON.stringify(more)}`
+const refused = REFUSED.map(([way, more, place]) => [title(way, more), way, more, place] as const)
+const free = FREE.map(([way, more]) => [title(way, more), way, more] as const)
 
 describe('constrained decoding', () => {
-  it.each(REFUSED.map(title))('is refused in training by the name the client gave it: %s', (_, way, more, place) => {
+  it.each(refused)('is refused in training by the name the client gave it: %s', (_, way, more, place) => {
     const asked = read(way, more, 'train')
     if (asked.ok) throw new Error('it was taken')
     expect(asked.failure).toMatchObject({ code: 'constrained-decoding', status: 400, isFinal: true, retryAfterMs: null })
@@ -116,11 +117,11 @@ describe('constrained decoding', () => {
     expect([reply.status, reply.headers['x-should-retry'], reply.headers['retry-after']]).toEqual([400, 'false', undefined])
   })
 
-  it.each(REFUSED.map(title))('is served in an evaluation: %s', (_, way, more) => {
+  it.each(refused)('is served in an evaluation: %s', (_, way, more) => {
     expect(read(way, more, 'eval')).toMatchObject({ ok: true })
   })
 
-  it.each(FREE.map((row) => title(row)))('is not what this is, and no engine is told to do it: %s', (_, way, more) => {
+  it.each(free)('is not what this is, and no engine is told to do it: %s', (_, way, more) => {
     const asked = read(way, more, 'train')
     if (!asked.ok) throw new Error(asked.failure.message)
     const told = JSON.stringify(asked.call.request)
