@@ -12,6 +12,7 @@ const CLUMSY = {
   'throws-in-plan': "plan() { throw new Error('no plan') }",
   'plans-nothing': 'plan: () => ({ ok: true, plan: { files: [], setup: [] } })',
   'plans-later': 'async plan() { return { ok: false, error: "late" } }',
+  'uploads-anything': "plan: () => ({ ok: true, plan: { ...PLAN, uploads: [{ source: '/etc', target: 'etc' }] } })",
   'throws-in-verdict': "verdict() { throw new Error('no word') }",
 } as const
 const CAREFUL = `dialect: 'any',
@@ -19,6 +20,7 @@ const CAREFUL = `dialect: 'any',
   plan: ({ modelUrl, modelKey }) => ({ ok: true, plan: { files: [], setup: [], run: {
     command: \`exec '\${process.execPath}' -e "\${ASK}"\`, env: { URL: modelUrl, KEY: modelKey }, label: 'agent' } } }),
   verdict: () => ({ failed: false })`
+const PLAN = `{ files: [], setup: [], run: { command: 'true', env: {}, label: 'agent' } }`
 const ASK = `fetch(process.env.URL + '/v1/chat/completions', { method: 'POST', headers: { authorization: 'Bearer ' + process.env.KEY },
   body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.text())`
 
@@ -37,7 +39,7 @@ beforeAll(async () => {
   model = openModel()
   engine = await openScriptedEngine({ answers: model, model: 'm' })
   const clumsy = Object.entries(CLUMSY).map(([name, part]) => {
-    const text = `const ASK = ${JSON.stringify(ASK.replaceAll('\n', ' '))}\nexport const harness = { ${CAREFUL}, ${part} }\n`
+    const text = `const ASK = ${JSON.stringify(ASK.replaceAll('\n', ' '))}\nconst PLAN = ${PLAN}\nexport const harness = { ${CAREFUL}, ${part} }\n`
     return [name, moduleOf(name, text)] as const
   })
   const harnesses = { loop: join(root, 'examples/harnesses/loop.ts'), ...Object.fromEntries(clumsy) }
@@ -149,11 +151,20 @@ describe('a harness of one’s own, named in the configuration,', () => {
     ['throws-in-plan', 'harness_error', "harness 'throws-in-plan' made no plan: no plan"],
     ['plans-nothing', 'harness_error', "harness 'plans-nothing' made no plan: its answer.plan.run: is required"],
     ['plans-later', 'harness_error', "harness 'plans-later' made no plan: its answer.ok: is required"],
+    ['uploads-anything', 'init_error', 'could not upload to etc: this node allows no uploads: set polar_node.upload_roots'],
     ['throws-in-verdict', 'agent_error', "harness 'throws-in-verdict' could not judge its agent: no word"],
   ])('costs no more than its session when it %s', async (harness, outcome, error) => {
     model.play([() => ({ text: 'hi' })])
     const result = await resultOf({ harness })
     expect(outcomeOf(result)).toEqual([outcome, outcome === 'agent_error' ? 'COMPLETED' : 'ERROR', expect.stringContaining(error), 1])
+  })
+
+  it('is not alone in leaving logs: what any program puts into LOGS_DIR is kept, and nothing that it links to', async () => {
+    const command = 'echo "what I did" >"$LOGS_DIR/own.log"; ln -s /etc/hostname "$LOGS_DIR/link.log"; exit 3'
+    const { session_id } = await resultOf({ harness: 'shell', custom_shell: { command } })
+    const kept = join(folder, 'data/logs', `${session_id}.1`, 'home/.polar/logs')
+    expect(await vi.waitUntil(() => readIfThere(join(kept, 'own.log')), { timeout: 30_000, interval: 20 })).toBe('what I did\n')
+    expect(readIfThere(join(kept, 'link.log'))).toBeNull()
   })
 
   it('keeps the node from starting when its module exports none', async () => {

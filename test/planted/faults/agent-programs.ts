@@ -45,6 +45,22 @@ export const AGENT_PROGRAM_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/harness-custom.test.ts'],
   },
   {
+    name: 'a harness’s upload that the operator refuses is tried again',
+    file: 'src/actors/session/preparation.ts',
+    find: "uploaded.error.code === 'upload-refused'",
+    replace: 'false',
+    suites: ['test/e2e/custom-harness.test.ts'],
+    tests: 'uploads-anything',
+  },
+  {
+    name: 'what an agent left to be kept goes with its sandbox',
+    file: 'src/actors/sandbox/actor.ts',
+    find: 'agentLogs.set(launch.sandbox, launch.logs)',
+    replace: 'agentLogs.set(launch.sandbox, [])',
+    suites: ['test/e2e/custom-harness.test.ts'],
+    tests: 'LOGS_DIR',
+  },
+  {
     name: 'a log is copied from behind a link',
     file: 'src/runtime/agent-logs.ts',
     find: '(await realpath(path).catch(() => null)) !== path',
