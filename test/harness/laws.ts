@@ -65,7 +65,8 @@ export function accountFor({ sessions, generations }: Rollout, lines: Lines = ON
     }
   }
   let repeats = 0
-  for (const generation of open) if (generation.fault !== null && open.delete(generation)) repeats += 1
+  const isUnanswered = ({ fault, status }: EngineRequest): boolean => fault !== null || (status !== null && status >= 400)
+  for (const generation of open) if (isUnanswered(generation) && open.delete(generation)) repeats += 1
   expect([...open], 'every call of the engine is explained').toEqual([])
   return { turns, aux, retries, repeats }
 }
