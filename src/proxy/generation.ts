@@ -16,7 +16,7 @@ import { type Prepared, prepare } from './profiles/preparation.ts'
 import type { ProfileOf } from './profiles/profile.ts'
 import type { BoundarySettings } from './settings.ts'
 import { withSoundArguments } from './sound-arguments.ts'
-import { inventedId, isUnavailable, judge, type Lessons, learnBudget, outageOf, type Sent } from './verdict.ts'
+import { inventedId, isBoundToFail, isUnavailable, judge, type Lessons, learnBudget, outageOf, type Sent } from './verdict.ts'
 
 export type GenerationHost = EndingOptions & {
   readonly pool: Pool
@@ -140,6 +140,7 @@ async function sendOnce(
   const { engine } = lease.replica
   const part = partToGoOnFrom(engine.kind, asked, lessons, ending, context)
   if (part !== null) return sent(await goOn(engine.kind, asked, part, context, send), part.sampledIds.length)
+  if (isBoundToFail(lessons)) return sent({ type: 'untellable' })
   if (growing === null || growing.answer.hasBegun() || engine.stream === null || !lease.streams()) {
     return sent(await engine.generate(asked, send))
   }

@@ -47,8 +47,11 @@ export type Sent = {
   readonly profile: ModelProfile
   /** As prepared for the model. */
   readonly request: ChatRequest
-  readonly outcome: EngineOutcome | Unaffordable
+  readonly outcome: EngineOutcome | Unaffordable | Untellable
 }
+
+/** A part of another answer was told, and cannot be gone on with; nothing was sent. */
+type Untellable = { readonly type: 'untellable' }
 
 /** The conversation is longer than the session may have it; nothing was sent. */
 type Unaffordable = { readonly type: 'unaffordable' }
@@ -70,6 +73,8 @@ export type Judge = {
 const MAX_DELAYS = 8
 
 const AT_ONCE: Verdict = { type: 'again', afterMs: 0 }
+
+const GIVEN_UP = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
 
 export function judge(court: Judge, sent: Sent): Verdict {
   const { outcome } = sent
@@ -93,6 +98,8 @@ export function judge(court: Judge, sent: Sent): Verdict {
       return failed(failure('engine-failed', `the inference server's answer cannot be read: ${outcome.detail}`))
     case 'unserved':
       return failed(failure('gateway-error', outcome.detail))
+    case 'untellable':
+      return failed(GIVEN_UP)
     case 'unaffordable':
       return failed(failure('budget-exhausted', 'the conversation is longer than the session may have it'))
     default:
@@ -123,10 +130,14 @@ function aborted({ settings, ending, lessons, signal, wasHeld }: Judge, reply: E
   if (settings.aborted === 'resume' && !lessons.drawsAnew) lessons.part = answerPartOf(reply) ?? lessons.part
   if ((lessons.part?.sampledIds.length ?? 0) > sampledBefore) lessons.aborts = 0
   else if (!wasHeld) lessons.aborts += 1
-  if (lessons.aborts <= settings.maxRepeats && !lessons.hasTold && !signal.aborted)
+  if (lessons.aborts <= settings.maxRepeats && !isBoundToFail(lessons) && !signal.aborted)
     return { type: 'again', afterMs: settings.repeatDelayMs * Math.max(1, lessons.aborts) }
-  const reason = failure('engine-aborted', 'the inference server aborted the generation; try again', { retryAfterMs: 1_000 })
-  return { type: 'ended', generated: ending.givenUp(reason, reply) }
+  return { type: 'ended', generated: ending.givenUp(GIVEN_UP, reply) }
+}
+
+/** What was told of an answer can only be gone on with. */
+export function isBoundToFail({ hasTold, part }: Lessons): boolean {
+  return hasTold && part === null
 }
 
 /** The server does not do what goes on with an answer, or not for this one. */
@@ -139,7 +150,7 @@ function drawAnew({ ending, lessons }: Judge, outcome: Extract<EngineOutcome, { 
   ending.note({ code: 'generation-begun-anew', detail })
   lessons.part = null
   lessons.drawsAnew = true
-  return AT_ONCE
+  return isBoundToFail(lessons) ? { type: 'ended', generated: ending.failed(GIVEN_UP) } : AT_ONCE
 }
 
 function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, { type: 'broken' }>['reply']): Verdict {
@@ -155,7 +166,8 @@ function broken(court: Judge, { replica }: Lease, reply: Extract<EngineOutcome, 
     if (again !== null) return again
   }
   lessons.breaks += 1
-  if (lessons.breaks <= settings.maxRepeats && !lessons.hasTold) return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
+  if (lessons.breaks <= settings.maxRepeats && !isBoundToFail(lessons))
+    return { type: 'again', afterMs: settings.repeatDelayMs * lessons.breaks }
   return failed(failure('engine-unreachable', 'the inference server cannot be reached; try again later', { retryAfterMs: 1_000 }))
 }
 

@@ -60,6 +60,21 @@ describe.each<EngineKind>(['vllm', 'sglang', 'sglang-native'])('an update of the
     expect(record?.weightSpans.at(-1)?.end).toBe((cut?.sampledIds.length ?? 0) + (rest?.sampledIds.length ?? 0))
   })
 
+  it('that cuts a stream off is not noticed by whoever reads it: what was told goes on', async () => {
+    session = await openEngineSession(kind, script, { latency: { msPerToken: 20 }, boundary: { streamMode: 'auto' } })
+    const answer = session.chat({ ...ask, stream: true })
+    await whenDrawing()
+    const paused = session.boundary.pause(LONG_MS)
+    await cutAll(kind)
+    expect(await paused).toBe('paused')
+    await goOnEngine(kind)
+    session.boundary.resume()
+    const events = (await answer).text.split('\n\n').filter((event) => event !== '')
+    const told = events.slice(0, -1).map((event) => JSON.parse(event.slice('data: '.length)).choices[0]?.delta.content ?? '')
+    expect([told.join(''), events.at(-1)]).toEqual([WORDS, 'data: [DONE]'])
+    expect(session.records).toMatchObject([{ status: 'ok', captureError: null, diagnostics: [{ code: 'generation-aborted' }] }])
+  })
+
   it('between two calls is in the stamp of the second', async () => {
     session = await openEngineSession(kind, script, { weightVersion: 'step-1' })
     await session.chat(ask)

@@ -48,7 +48,8 @@ export async function openEngineSession(
       headers: { authorization: `Bearer ${door.key}` },
       body: JSON.stringify({ model: 'm', ...body }),
     })
-    return { status: response.status, json: JSON.parse(await response.text()) }
+    const text = await response.text()
+    return { status: response.status, text, json: text.startsWith('{') ? JSON.parse(text) : null }
   }
   const generated = () => engine.requests().filter(({ promptTokens, sampledIds }) => promptTokens > 0 && sampledIds.length > 2)
   return {

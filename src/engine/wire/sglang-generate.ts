@@ -58,16 +58,13 @@ export function generated(generation: Generation, request: GenerateRequest): obj
 
 /** Every event holds all that has been sampled so far; with `n` it says of which choice. */
 export function generatedStream(request: GenerateRequest): StreamWriter {
-  const texts = new Map<number, string>()
   return {
     saysDone: true,
     opening: () => [],
     delta(generation, choice, delta) {
-      const text = (texts.get(choice.index) ?? '') + delta.text
-      texts.set(choice.index, text)
       const grown = {
         ...choice,
-        text,
+        text: choice.text.slice(0, choice.tokens[delta.to - 1]?.textEnd ?? 0),
         tokens: choice.tokens.slice(0, delta.to),
         logprobs: choice.logprobs.slice(0, delta.to),
         alternatives: choice.alternatives.slice(0, delta.to),
