@@ -12,9 +12,49 @@ export function areOfOneAgent(one: BuilderCall | undefined, other: BuilderCall |
   return one !== undefined && other !== undefined && subagentOf(one) === subagentOf(other)
 }
 
-/** Of answers, given in sequence, the one that most likely spawned a sub-agent. */
+/** Of answers, given in sequence, the one that most likely spawned a sub-agent: the latest that asked for a tool. */
 export function likelySpawner(calls: readonly BuilderCall[], answers: readonly number[]): number | null {
   return answers.findLast((at) => calls[at]?.record.finishReason === 'tool_calls') ?? answers.at(-1) ?? null
+}
+
+/** Between a spawning call and the first one of its sub-agent other agents may ask for tools, but not without end. */
+const SENDERS_LOOKED_AT = 64
+
+/** The latest of these answers that sent somebody with the words that this call begins with; null where none did. */
+export function senderOf(
+  calls: readonly BuilderCall[],
+  conversation: Conversation,
+  answers: readonly number[],
+  { record }: BuilderCall,
+): number | null {
+  const head = conversation.systemOf(record).length
+  const turn = record.promptMessages.findIndex((message) => conversation.role(message) === 'assistant')
+  const opening = record.promptMessages.slice(head, turn === -1 ? undefined : turn).flatMap((message) => conversation.texts(message))
+  const senders = answers.filter((at) => calls[at]?.record.finishReason === 'tool_calls').slice(-SENDERS_LOOKED_AT)
+  return senders.findLast((at) => sends(conversation, calls[at]?.record.responseMessage ?? null, opening)) ?? null
+}
+
+/** An agent may put a few words of its own around an errand, but a command that a long text mentions is none. */
+function sends(conversation: Conversation, message: number | null, opening: readonly string[]): boolean {
+  if (message === null) return false
+  const { tool_calls: made } = conversation.message(message)
+  if (!Array.isArray(made)) return false
+  return made.some((call: unknown) => {
+    if (!isObject(call) || !isObject(call.function) || typeof call.function.arguments !== 'string') return false
+    const errands = textsIn(call.function.arguments)
+    return opening.some((text) => errands.some((errand) => errand.length * 2 >= text.length && text.includes(errand)))
+  })
+}
+
+function textsIn(argument: string): readonly string[] {
+  try {
+    const parsed: unknown = JSON.parse(argument)
+    const values = isObject(parsed) ? Object.values(parsed) : []
+    return values.flatMap((value) => (typeof value === 'string' && value.trim() !== '' ? [value.trim()] : []))
+  } catch {
+    // What a model sampled need not be JSON.
+    return []
+  }
 }
 
 export type Spawns = {

@@ -10,6 +10,8 @@ export type Conversation = {
   role(index: number): string
   /** Everything a message says in words: its content, or the text parts of it. */
   text(index: number): string
+  /** The same, each part by itself. */
+  texts(index: number): readonly string[]
   /** True when two indexes hold the same JSON text. */
   isSame(a: number | undefined, b: number | undefined): boolean
   /** Indexes of the leading system and developer messages. */
@@ -39,7 +41,8 @@ export function openConversation(pool: readonly string[]): Conversation {
     parse,
     message,
     role,
-    text: (index) => textOf(message(index).content),
+    text: (index) => textsOf(message(index).content).join('\n'),
+    texts: (index) => textsOf(message(index).content),
     isSame: (a, b) => a !== undefined && b !== undefined && (a === b || pool[a] === pool[b]),
     systemOf: (record) => {
       const end = record.promptMessages.findIndex((index) => role(index) !== 'system' && role(index) !== 'developer')
@@ -54,8 +57,8 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /** The words of a message's content: a string, or the `text` of its parts. */
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) return ''
-  return content.map((part: unknown) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('\n')
+function textsOf(content: unknown): readonly string[] {
+  if (typeof content === 'string') return [content]
+  if (!Array.isArray(content)) return []
+  return content.map((part: unknown) => (isObject(part) && typeof part.text === 'string' ? part.text : ''))
 }

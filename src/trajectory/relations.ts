@@ -1,5 +1,5 @@
 // What a call is to the calls before it when it continues none of them: a retry, a rewritten turn, a compaction, a sub-agent.
-import { areOfOneAgent, likelySpawner, openSpawns, type Spawns, subagentOf } from './agents.ts'
+import { areOfOneAgent, likelySpawner, openSpawns, type Spawns, senderOf, subagentOf } from './agents.ts'
 import type { BuilderCall } from './builder.ts'
 import type { Conversation } from './conversation.ts'
 import { classifyBreak, type Drift, type DriftClass, windowAt } from './drift.ts'
@@ -134,6 +134,8 @@ function unrelatedHead(context: Roots, index: number): Relation | null {
   const earlier = calls
     .slice(0, index)
     .flatMap((call, at) => (areOfOneAgent(call, later) && isAnswer(call) && call.record.promptMessages.length > 0 ? [at] : []))
+  const sender = later.record.lineage === null ? senderOf(calls, conversation, earlier, later) : null
+  if (sender !== null) return { kind: 'subagent_of', to: sender, drift: null, isSummary: false }
   const sameHead = earlier.findLast((at) => {
     const call = calls[at]
     return (

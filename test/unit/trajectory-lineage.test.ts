@@ -283,6 +283,58 @@ describe('a summary that is known by what is said', () => {
   })
 })
 
+describe('sub-agents of a client that names none', () => {
+  const system = (content: string): Message => ({ role: 'system', content })
+  const main = [system('You code.'), TASK]
+  const sending = (id: string, ...errands: readonly string[]): Message => ({
+    role: 'assistant',
+    tool_calls: errands.map((prompt) => ({ id, function: { name: 'agent', arguments: JSON.stringify({ about: 'all', prompt }) } })),
+  })
+  const sent = (p: readonly number[], content: unknown, ...more: readonly Message[]): ToyCall =>
+    call(null, p, [6, 9], { messages: [system('You look.'), { role: 'user', content: content as string }, ...more], answer: spawning('t') })
+  const garden = 'Look around in the garden.'
+  const house = 'Look around in the house.'
+
+  it.each<[string, unknown]>([
+    ['as it was put', house],
+    ['with a few words around it', `Task: ${house}`],
+    [
+      'as one part of several',
+      [
+        { type: 'text', text: 'You have these skills, none of which is of any use for what you are asked to do.' },
+        { type: 'text', text: house },
+      ],
+    ],
+  ])('hang from the call that sent them off, though another works meanwhile: told %s', (_, told) => {
+    const both = call(null, [1, 2], [5, 9], { messages: main, answer: sending('s', garden, house) })
+    expect(read([both, sent([3, 4], garden), sent([3, 7], told)]).edges).toEqual([
+      ['subagent_of', 'b', 'a'],
+      ['subagent_of', 'c', 'a'],
+    ])
+  })
+
+  it('are no compaction of one that worked before them', () => {
+    const first = call(null, [1, 2], [5, 9], { messages: main, answer: sending('s1', garden) })
+    const one = sent([3, 4], garden)
+    const back = [...main, sending('s1', garden), result('s1', 'Nothing.')]
+    const second = call(null, [1, 2, 5, 9, 8], [5, 9], { messages: back, answer: sending('s2', house) })
+    const { edges } = read([first, one, sent([3, 4, 6, 9, 8], garden, spawning('t'), result('t', '1')), second, sent([3, 7], house)])
+    expect(edges).toEqual([
+      ['subagent_of', 'b', 'a'],
+      ['extends', 'c', 'b'],
+      ['extends', 'd', 'a'],
+      ['subagent_of', 'e', 'd'],
+    ])
+  })
+
+  it('are not whatever mentions a command', () => {
+    const ran = call(null, [1, 2, 3], [5, 9], { messages: main, answer: sending('s', 'npm test') })
+    const summary = 'The bug was found by `npm test`, and mended in the parser. Nothing is left but to say so.'
+    const after = call(null, [1, 4], [6], { messages: [system('You code.'), { role: 'user', content: summary }] })
+    expect(read([ran, after]).edges).toEqual([['compaction_of', 'b', 'a']])
+  })
+})
+
 describe('a call that begins otherwise', () => {
   it.each([
     ['is a sub-agent’s where the client names none', null, [['subagent_of', 'b', 'a']], 'subagent'],

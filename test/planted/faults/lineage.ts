@@ -66,6 +66,20 @@ export const LINEAGE_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/trajectory-lineage.test.ts'],
   },
   {
+    name: 'a sub-agent without a name hangs from whoever called last',
+    file: 'src/trajectory/relations.ts',
+    find: 'later.record.lineage === null ? senderOf(calls, conversation, earlier, later) : null',
+    replace: 'null',
+    suites: ['test/unit/trajectory-lineage.test.ts'],
+  },
+  {
+    name: 'a command that a history mentions is taken for an errand',
+    file: 'src/trajectory/agents.ts',
+    find: 'errand.length * 2 >= text.length && ',
+    replace: '',
+    suites: ['test/unit/trajectory-lineage.test.ts'],
+  },
+  {
     name: 'a named agent is taken for a sub-agent by what it says',
     file: 'src/trajectory/relations.ts',
     find: '  if (later.record.lineage !== null) return null\n',
