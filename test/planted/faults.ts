@@ -13,11 +13,13 @@ import { ENGINE_FAULTS } from './faults/engines.ts'
 import { EVALUATION_FAULTS } from './faults/evaluation.ts'
 import { FEED_FAULTS } from './faults/feed.ts'
 import { FUZZ_FAULTS } from './faults/fuzz.ts'
+import { GEMINI_QWEN_FAULTS } from './faults/gemini-qwen.ts'
 import { GOOGLE_FAULTS } from './faults/google.ts'
 import { HARNESS_FAULTS } from './faults/harness.ts'
 import { INFERENCE_FAULTS } from './faults/inference.ts'
 import { KERNEL_FAULTS } from './faults/kernel.ts'
 import { LINEAGE_FAULTS } from './faults/lineage.ts'
+import { LIVE_FAULTS } from './faults/live-streaming.ts'
 import { OPENAPI_FAULTS } from './faults/openapi.ts'
 import { OPENCODE_FAULTS } from './faults/opencode.ts'
 import { OUTAGE_FAULTS } from './faults/outage.ts'
@@ -39,6 +41,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...TOKEN_FAULTS,
   ...REAL_TOKEN_FAULTS,
   ...PROXY_FAULTS,
+  ...LIVE_FAULTS,
   ...OUTAGE_FAULTS,
   ...BUDGET_FAULTS,
   ...ENGINE_FAULTS,
@@ -54,6 +57,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...FEED_FAULTS,
   ...FUZZ_FAULTS,
   ...HARNESS_FAULTS,
+  ...GEMINI_QWEN_FAULTS,
   ...TRAJECTORY_FAULTS,
   ...LINEAGE_FAULTS,
   ...SESSION_FAULTS,

@@ -70,9 +70,9 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'arguments that are no object stream as they are',
-    file: `${DIALECT}/response.ts`,
-    find: 'inputText: objectText(text) }',
-    replace: 'inputText: text }',
+    file: `${DIALECT}/stream.ts`,
+    find: 'pieces(objectText(block.input))',
+    replace: 'pieces(block.input)',
     suites: ['test/unit/dialect-anthropic-reply.test.ts'],
   },
   {
@@ -85,8 +85,8 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a streamed thought has no signature',
     file: `${DIALECT}/stream.ts`,
-    find: "return [...thoughts, { type: 'signature_delta', signature: block.signature }]",
-    replace: 'return thoughts',
+    find: "return [{ type: 'signature_delta', signature: signatureOf(identity.id) }]",
+    replace: 'return []',
     suites: ['test/unit/dialect-anthropic-sdk.test.ts'],
   },
   {

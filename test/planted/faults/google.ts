@@ -66,15 +66,15 @@ export const GOOGLE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'every response of a Google stream says that it is the last',
     file: `${FOLDER}/stream.ts`,
-    find: 'index === parts.length - 1 ? closing(answer, wishes) : null',
-    replace: 'closing(answer, wishes)',
+    find: 'responseOf([before], identity, null)',
+    replace: "responseOf([before], identity, { candidate: { finishReason: 'STOP' }, usageMetadata: {} })",
     suites: REPLY,
   },
   {
     name: 'a Google answer that says nothing has no part',
     file: `${FOLDER}/response.ts`,
-    find: "const shown = calls.length === 0 && texts.length === 0 ? [''] : texts",
-    replace: 'const shown = texts',
+    find: "text === '' && calls.length > 0 ? [] : [textPart(",
+    replace: "text === '' ? [] : [textPart(",
     suites: ['test/unit/dialect-table.test.ts'],
   },
   {

@@ -105,7 +105,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a stream is silent until its answer is there',
     file: 'src/proxy/exchange.ts',
-    find: '    if (!client.isBlocked()) client.write(stream.beat())\n',
+    find: '    if (isQuiet && !client.isBlocked()) client.write(stream.beat())\n',
     replace: '',
     suites: ['test/unit/proxy-calls.test.ts'],
   },
@@ -161,7 +161,7 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a call whose replica is lost is not tried on another',
     file: 'src/proxy/verdict.ts',
-    find: 'if (lessons.breaks <= settings.maxRepeats) return',
+    find: 'if (lessons.breaks <= settings.maxRepeats && !lessons.hasTold) return',
     replace: 'if (lessons.breaks <= 0) return',
     suites: ['test/unit/proxy-pool.test.ts'],
   },
@@ -196,14 +196,14 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an id that no dialect takes is told to the client',
     file: 'src/proxy/recall.ts',
-    find: 'if (TELLABLE_ID.test(id) && !told.has(id)) return id',
-    replace: 'if (!told.has(id)) return id',
+    find: 'if (TELLABLE_ID.test(id) && isFree(id)) return id',
+    replace: 'if (isFree(id)) return id',
     suites: ['test/unit/proxy-recall.test.ts'],
   },
   {
     name: 'two calls of a session are told to the client under one id',
     file: 'src/proxy/recall.ts',
-    find: 'if (TELLABLE_ID.test(id) && !told.has(id)) return id',
+    find: 'if (TELLABLE_ID.test(id) && isFree(id)) return id',
     replace: 'if (TELLABLE_ID.test(id)) return id',
     suites: ['test/unit/proxy-recall.test.ts'],
   },

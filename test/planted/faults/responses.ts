@@ -105,8 +105,8 @@ export const RESPONSES_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a call is added to a stream with its arguments, and they are told again',
     file: `${FOLDER}/stream.ts`,
-    find: "yield added({ ...item, status: 'in_progress', arguments: '' })",
-    replace: "yield added({ ...item, status: 'in_progress' })",
+    find: 'writeCall(callOf(text), face, status, identity.id, index)',
+    replace: 'writeCall(callOf(text || added.arguments), face, status, identity.id, index)',
     suites: ['test/unit/dialect-responses-reply.test.ts'],
   },
   {

@@ -39,8 +39,8 @@ export const REAL_TOKEN_FAULTS: readonly PlantedFault[] = [
   {
     name: 'vLLM is not told the temperature that the agent asked for',
     file: 'src/proxy/engines/vllm.ts',
-    find: '      ...parameters,\n',
-    replace: '      ...parameters,\n      temperature: 1,\n',
+    find: '    ...parameters,\n',
+    replace: '    ...parameters,\n    temperature: 1,\n',
     suites: MODES,
     tests: 'vllm',
   },

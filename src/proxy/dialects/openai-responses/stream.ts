@@ -99,7 +99,7 @@ type OpenItem = {
 
 const added = (index: number, item: object): Event => ({ type: 'response.output_item.added', output_index: index, item })
 
-/** What is known of an item before its text. */
+/** What is known of an item before its text, of which it holds none yet. */
 function beginning(item: OutputItem, index: number): readonly Event[] {
   const at = { item_id: item.id, output_index: index }
   switch (item.type) {
@@ -110,13 +110,12 @@ function beginning(item: OutputItem, index: number): readonly Event[] {
       ]
     case 'message':
       return [
-        added(index, { ...item, status: 'in_progress', content: [] }),
+        added(index, { ...item, content: [] }),
         { type: 'response.content_part.added', ...at, content_index: 0, part: outputText('') },
       ]
     case 'function_call':
-      return [added(index, { ...item, arguments: '' })]
     case 'custom_tool_call':
-      return [added(index, { ...item, input: '' })]
+      return [added(index, item)]
     default:
       return []
   }
