@@ -67,7 +67,7 @@ describe('a whole node in virtual time', () => {
     () => {
       const expected = [
         ...['completed', 'agent_error', 'agent_timeout', 'harness_error', 'init_error', 'runtime_error', 'upstream_error'],
-        ...['evaluator_error', 'evaluator_timeout', 'cancelled', 'interrupted'],
+        ...['evaluator_error', 'evaluator_timeout', 'cancelled', 'interrupted', 'budget_exhausted'],
       ].map((outcome) => `outcome ${outcome}`)
       expect([...reached].sort()).toEqual(
         expect.arrayContaining([

@@ -3,6 +3,7 @@ import type { Random, Scheduler } from '../../../src/kernel/clock.ts'
 import type { Boundary } from '../../../src/proxy/boundary.ts'
 import type { Command, ProcessExit } from '../../../src/runtime/runtime.ts'
 import { openFakeSink } from '../../lib/proxy-fixture.ts'
+import { isFarewell } from './budgets.ts'
 import { type ChatMessage, ownerMark } from './model.ts'
 import { sleep } from './time.ts'
 
@@ -85,6 +86,7 @@ export function openAgents(options: AgentOptions): Agents {
     async function turn(messages: readonly ChatMessage[]): Promise<string | null> {
       for (let attempt = 1; attempt <= MAX_TRIES && !gone.aborted; attempt += 1) {
         const asked = await ask(messages, chance(faultRate) ? random.next() * 3_000 : null)
+        if (asked.type === 'answer' && isFarewell(asked.content)) return null
         if (asked.type === 'answer') {
           seen.push({ owner, call: asked.call, content: asked.content })
           return asked.content

@@ -4,6 +4,7 @@ import type { CallRecord } from '../../../src/contract/call.ts'
 import type { CallId } from '../../../src/contract/ids.ts'
 import { OUTCOMES } from '../../../src/contract/outcome.ts'
 import type { Trace } from '../../../src/contract/result.ts'
+import { budgetsHold } from './budgets.ts'
 import { everyCaptureEndsOnce } from './capture-endings.ts'
 import { feedHasEveryEndOnce } from './feed-reader.ts'
 import type { Emission } from './model.ts'
@@ -22,6 +23,7 @@ const CHECKS: readonly Check[] = [
   tracesAreWhatWasSampled,
   whatWasSeenIsAccountedFor,
   turnsAreRecordedOnce,
+  budgetsHold,
   sessionsAreApart,
   nothingIsLeft,
 ]

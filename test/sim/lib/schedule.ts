@@ -2,6 +2,7 @@
 import type { GatewayLimits } from '../../../src/actors/gateway/protocol.ts'
 import { gatewayId, knownSessionId, replicaId } from '../../../src/contract/ids.ts'
 import { capturedTask, captureSchema } from '../../../src/contract/session.ts'
+import type { SessionBudget } from '../../../src/contract/session-budget.ts'
 import { type TaskRequest, taskRequestSchema } from '../../../src/contract/task.ts'
 import { seededRandom } from '../../../src/kernel/world.ts'
 import type { GatewaySetup } from '../../../src/threads/gateway.ts'
@@ -34,6 +35,9 @@ export type Schedule = {
   /** When the trainer pauses inference, and for how long. */
   readonly pauses: readonly PausePlan[]
 }
+
+/** Of a day's sessions, by its seed. */
+const BUDGETS: readonly SessionBudget[] = [{}, { calls: 2 }, {}, {}, { seconds: 3 }]
 
 const INIT_MS = 20_000
 const TEARDOWN_MS = 4_000
@@ -81,7 +85,7 @@ export function drawSchedule(seed: number): Schedule {
         teardownMs: TEARDOWN_MS,
       },
       gradeTimeouts: chance(0.5),
-      modelBudget: {},
+      modelBudget: BUDGETS[seed % BUDGETS.length] ?? {},
     },
     boundary: { engineDeadlineMs: 30_000, acquireDeadlineMs: 60_000, callsPerSession: pick(1, 2, 8), callsPerThread: pick(4, 1_024) },
     // Seldom so small that calls find no room in it.
