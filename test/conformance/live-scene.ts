@@ -18,7 +18,7 @@ import { type Codec, encode } from '../lib/dialect-codec.ts'
 import { type FakeSink, openFakeSink } from '../lib/proxy-fixture.ts'
 import { until } from '../sdk/gateway.ts'
 
-export const LIVE_MODEL = 'qwen3-scripted'
+const LIVE_MODEL = 'qwen3-scripted'
 
 export type LiveScene = {
   readonly engine: ScriptedEngine
