@@ -6,6 +6,9 @@ import type { Harness } from '../../src/harness/harness.ts'
 export const DETOUR = '-by-detour'
 const PORT = 'POLAR_TEST_DETOUR_PORT'
 
+/** What an agent needs in its environment to go by another port. */
+export const byPort = (port: number): Readonly<Record<string, string>> => ({ [PORT]: String(port) })
+
 export type Detour = {
   /** What the agent needs in its environment to take it. */
   readonly env: Readonly<Record<string, string>>
@@ -54,7 +57,7 @@ export async function openDetour(modelPort: number): Promise<Detour> {
     for (const socket of open) socket.destroy()
   }
   return {
-    env: { [PORT]: String((server.address() as AddressInfo).port) }, // a TCP server's address
+    env: byPort((server.address() as AddressInfo).port), // a TCP server's address
     routes: () => routes,
     cut,
     loseNextAnswer() {

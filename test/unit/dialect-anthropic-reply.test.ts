@@ -163,6 +163,7 @@ describe('a stream', () => {
   it.each([
     ['engine-failed', 1, 'overloaded_error', 'why'],
     ['engine-failed', 3, 'invalid_request_error', 'the inference server keeps failing (3 times in a row)'],
+    ['overloaded', 5, 'invalid_request_error', 'every inference server stays busy (5 times in a row)'],
     ['engine-rejected', 1, 'invalid_request_error', 'why'],
   ] as const)('tells a late %s, %i times in a row, as an error event of type %s', (code, times, type, message) => {
     const told = replyForm()
