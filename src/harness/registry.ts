@@ -3,9 +3,11 @@ import type { AgentSpec } from '../contract/task.ts'
 import { claudeCodeHarness } from './claude-code.ts'
 import { codexHarness } from './codex.ts'
 import { loadCustomHarness } from './custom.ts'
+import { geminiCliHarness } from './gemini-cli.ts'
 import type { Harness } from './harness.ts'
 import { opencodeHarness } from './opencode.ts'
 import { piHarness } from './pi.ts'
+import { qwenCodeHarness } from './qwen-code.ts'
 import { shellHarness } from './shell.ts'
 
 export type Harnesses = {
@@ -16,7 +18,15 @@ export type Harnesses = {
   check(agent: AgentSpec): string | null
 }
 
-const BUILT_IN: readonly Harness[] = [shellHarness, piHarness, codexHarness, claudeCodeHarness, opencodeHarness]
+const BUILT_IN: readonly Harness[] = [
+  shellHarness,
+  piHarness,
+  codexHarness,
+  claudeCodeHarness,
+  geminiCliHarness,
+  qwenCodeHarness,
+  opencodeHarness,
+]
 
 /** `customs`: harness name to absolute module path. Throws, naming the module, when one cannot be used: the node must not start. */
 export async function loadHarnesses(customs: Readonly<Record<string, string>>): Promise<Harnesses> {

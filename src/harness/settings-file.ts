@@ -25,12 +25,13 @@ export function mergedSettings(first: SettingsFile, second: SettingsFile): Setti
 
 /** The variable that holds one dollar sign. */
 export const DOLLAR = { POLAR_DOLLAR: '$' } as const
+const DOLLAR_SIGN = `\${POLAR_DOLLAR}`
 
 /** The CLIs put variables in place of `$NAME` and `${NAME}` in every string of the file, once: this way each string comes out as it is. */
 export function writeSettings(settings: SettingsFile): string {
   return JSON.stringify(
     settings,
-    (_key, value: unknown) => (typeof value === 'string' ? value.replaceAll('$', '$${POLAR_DOLLAR}') : value),
+    (_key, value: unknown) => (typeof value === 'string' ? value.replaceAll('$', () => DOLLAR_SIGN) : value),
     2,
   )
 }

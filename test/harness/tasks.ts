@@ -12,9 +12,9 @@ export type Hands = {
   edit(path: string, before: string, after: string): SampledCall
 }
 
-/** Where a command puts what is to be looked at: under the sandbox's own name. */
-const OWN = '"$OUT/$(basename "$(dirname "$PWD")")"'
-const withOut = (out: string, command: string): string => `OUT='${out}'; mkdir -p ${OWN}; ${command}`
+/** Where a command puts what is to be looked at: under the sandbox's own name. Some CLIs refuse `$(...)`, but none refuses `${...}`. */
+const OWN = '"$OUT"'
+const withOut = (out: string, command: string): string => `BOX="\${PWD%/*}"; OUT='${out}'/"\${BOX##*/}"; mkdir -p ${OWN}; ${command}`
 
 export function twoTurns(hands: Hands, out: string): Script {
   return [
@@ -58,6 +58,9 @@ export function mcpServer(out: string): Readonly<Record<string, unknown>> {
 
 const NOTE = 'a  note, é\n'
 export const NOTE_FILES = { 'note-é "1".txt': NOTE } as const
+
+/** A CLI may put variables in such places of its settings. */
+export const DOLLARS = `$HOME \${SESSION_ID} \\$PATH`
 
 /** `tool` is the name under which the server's tool is offered. */
 export function noteTask(tool: string): Script {
@@ -136,6 +139,28 @@ export const codexHands: Hands = {
 function patch(head: string, lines: readonly string[]): SampledCall {
   return call('apply_patch', { input: ['*** Begin Patch', head, ...lines, '*** End Patch'].join('\n') })
 }
+
+export const geminiHands: Hands = {
+  shell: (command) => call('run_shell_command', { command, description: 'Does what is to be done' }),
+  patientShell: (command) => ({ name: 'run_shell_command', input: `{"delay_ms": 200.0, "command": ${JSON.stringify(command)}}` }),
+  write: (path, content) => call('write_file', { file_path: path, content }),
+  read: (path) => call('read_file', { file_path: path }),
+  edit: (path, before, after) => call('replace', { file_path: path, instruction: 'Edit', old_string: before, new_string: after }),
+}
+
+/** Qwen Code takes absolute paths only, and a script does not know where its sandbox is. */
+const absolute = (path: string): string => `/proc/self/cwd/${path}`
+
+export const qwenHands: Hands = {
+  shell: (command) => call('run_shell_command', { command, is_background: false }),
+  patientShell: (command) => ({ name: 'run_shell_command', input: `{"timeout": 30000.0, "command": ${JSON.stringify(command)}}` }),
+  write: (path, content) => call('write_file', { file_path: absolute(path), content }),
+  read: (path) => call('read_file', { file_path: absolute(path) }),
+  edit: (path, before, after) => call('edit', { file_path: absolute(path), old_string: before, new_string: after }),
+}
+
+/** Its bare mode has no tool that writes a file. */
+export const bareQwenHands: Hands = { ...qwenHands, write: (path, content) => qwenHands.shell(printed(path, content)) }
 
 export const opencodeHands: Hands = {
   shell: (command) => call('bash', { command }),

@@ -6,15 +6,17 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
 import { claudeCodeHarness } from '../../src/harness/claude-code.ts'
 import { codexHarness } from '../../src/harness/codex.ts'
+import { geminiCliHarness } from '../../src/harness/gemini-cli.ts'
 import type { Harness, HarnessContext } from '../../src/harness/harness.ts'
 import { opencodeHarness } from '../../src/harness/opencode.ts'
 import { piHarness } from '../../src/harness/pi.ts'
 import { quoted, withPlaceholders } from '../../src/harness/quoting.ts'
+import { qwenCodeHarness } from '../../src/harness/qwen-code.ts'
 import { loadHarnesses } from '../../src/harness/registry.ts'
 import { shellHarness } from '../../src/harness/shell.ts'
 import { agentOf, contextOf, fileOf, planOf } from '../lib/harness-context.ts'
 
-const PRESETS = [piHarness, codexHarness, claudeCodeHarness, opencodeHarness]
+const PRESETS = [piHarness, codexHarness, claudeCodeHarness, geminiCliHarness, qwenCodeHarness, opencodeHarness]
 
 const shellOf = (command: string, more: Record<string, unknown> = {}) => ({ harness: 'shell', custom_shell: { command, ...more } })
 
@@ -24,6 +26,8 @@ describe('every harness', () => {
     [shellHarness, shellOf('my-agent {{INSTRUCTION}}')],
     [codexHarness, { harness: 'codex', settings: { model_catalog: 'gpt-5.5', developer_instructions: 'D' } }],
     [claudeCodeHarness, { harness: 'claude_code', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
+    [geminiCliHarness, { harness: 'gemini_cli', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
+    [qwenCodeHarness, { harness: 'qwen_code', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
     [opencodeHarness, { harness: 'opencode', settings: { system_prompt: 'S', append_system_prompt: 'A' } }],
   ])('keeps the key in the environment alone, and says the base URL in every vendor’s name: $name', (harness, spec) => {
     const plan = planOf(harness, contextOf(spec))
@@ -61,6 +65,8 @@ describe('every preset', () => {
     [piHarness, 'pi'],
     [codexHarness, 'codex'],
     [claudeCodeHarness, 'claude-code'],
+    [geminiCliHarness, 'gemini-cli'],
+    [qwenCodeHarness, 'qwen-code'],
     [opencodeHarness, 'opencode'],
   ])('says what is missing, the CLI or an instruction: $name', (harness, folder) => {
     const spec = { harness: harness.name }
@@ -310,12 +316,12 @@ describe('the registry', () => {
       `export const harness = { dialect: 'any', check: () => 'said by ' + harness.dialect, plan: () => null, verdict: () => null }`,
     )
     const harnesses = await loadHarnesses({ 'my.module:Agent': path })
-    expect(harnesses.names).toEqual(['shell', 'pi', 'codex', 'claude_code', 'opencode', 'my.module:Agent'])
+    expect(harnesses.names).toEqual(['shell', 'pi', 'codex', 'claude_code', 'gemini_cli', 'qwen_code', 'opencode', 'my.module:Agent'])
     expect(harnesses.check(agentOf({ import_path: 'my.module:Agent' }))).toBe('said by any')
     expect(harnesses.find(agentOf({ harness: 'my.module:Agent' }))?.name).toBe('my.module:Agent')
     expect(harnesses.check(agentOf({ harness: 'pi' }))).toBeNull()
     expect(harnesses.find(agentOf({ harness: 'constructor' }))).toBeNull()
-    const unknown = "known: 'shell', 'pi', 'codex', 'claude_code', 'opencode', 'my.module:Agent'"
+    const unknown = "known: 'shell', 'pi', 'codex', 'claude_code', 'gemini_cli', 'qwen_code', 'opencode', 'my.module:Agent'"
     expect(harnesses.check(agentOf({ harness: 'claude-code' }))).toContain(unknown)
     expect(harnesses.check(agentOf({ import_path: '/etc/evil.mjs' }))).toContain(unknown)
   })
