@@ -20,6 +20,8 @@ const factSchema = z.discriminatedUnion('type', [
   }),
   /** What the records say of its calls. */
   z.object({ type: z.literal('told'), harness: z.string(), diagnostics: z.array(z.string()) }),
+  /** It did the short task without its preset: with the base URL and the key of its environment, and whatever its suite says. */
+  z.object({ type: z.literal('bare'), harness: z.string(), dialect: z.string() }),
   /** Chains of a session that do not only extend each other, by what joins them. */
   z.object({ type: z.literal('edges'), harness: z.string(), kinds: z.array(z.string()) }),
 ])

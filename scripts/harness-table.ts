@@ -28,6 +28,7 @@ const HEAD: Row = [
   'calls for two turns',
   'told of its calls',
   'seen beside its main line',
+  'without its preset',
 ]
 const NONE = '–'
 
@@ -60,6 +61,7 @@ function rowOf({ harness, package: name, version, licence, facts }: AgentFacts):
     calls.length === 0 ? NONE : least === most ? String(least) : `${least} to ${most}`,
     listed(facts.flatMap((fact) => (fact.type === 'told' ? fact.diagnostics : []))),
     beside.join(', ') || NONE,
+    listed(facts.flatMap((fact) => (fact.type === 'bare' ? [fact.dialect] : []))),
   ]
 }
 

@@ -4,11 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { claudeCodeHarness } from '../../src/harness/claude-code.ts'
-import { codexHarness } from '../../src/harness/codex.ts'
-import type { Harness, HarnessContext } from '../../src/harness/harness.ts'
-import { piHarness } from '../../src/harness/pi.ts'
+import type { HarnessContext } from '../../src/harness/harness.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf } from '../../src/harness/program.ts'
+import { loadHarnesses } from '../../src/harness/registry.ts'
 import { agentOf, contextOf, fileOf, planOf } from '../lib/harness-context.ts'
 
 const CLI: AgentProgram = { harness: 'tool', folder: 'the-tool', entry: 'bin/tool.js', isScript: false, command: 'tool' }
@@ -92,35 +90,38 @@ describe('the program of an agent CLI', () => {
   })
 })
 
-describe.each<[string, Harness]>([piHarness, codexHarness, claudeCodeHarness].map((harness) => [harness.name, harness]))(
-  '%s',
-  (name, harness) => {
-    it('takes an instruction by file: its prompt names the file, and its length knows no bound', () => {
-      const instruction = `--help\n${'x'.repeat(2_000_000)}`
-      const plan = planOf(harness, contextOf({ harness: name, settings: { instruction: 'file' } }, { instruction }))
-      expect(plan.run.command).toMatch(/^exec .* <'\/box\/home\/\.polar\/prompt\.md'$/)
-      expect(fileOf(plan, 'prompt.md')).toContain('/box/home/.polar/instruction.md')
-      expect(fileOf(plan, 'instruction.md')).toBe(instruction)
-    })
+// Every one that there is: a new preset is held to the same.
+const built = await loadHarnesses({})
+const presets = built.names.flatMap((name) => (name === 'shell' ? [] : (built.find(agentOf({ harness: name })) ?? [])))
 
-    it('hands the task’s skills on, keeps logs of its home alone, and starts what it was told to', () => {
-      const spec = { harness: name, skills_path: '/srv/skills', settings: { install: 'none' } }
-      const plan = planOf(harness, contextOf(spec))
-      expect(plan.uploads).toEqual([{ source: '/srv/skills', target: expect.stringMatching(/^\/box\/home\/\..*\/skills$/) }])
-      expect(planOf(harness, contextOf({ harness: name })).uploads).toEqual([])
-      expect(plan.logs?.length).toBeGreaterThan(0)
-      for (const path of plan.logs ?? []) expect(path).toMatch(/^\/box\/home\/\../)
-      expect(plan.run.command).toMatch(/^exec '[a-z]+' /)
-      expect(plan.setup.map(({ label }) => label)).toEqual(['folders'])
-    })
+describe.each(presets)('$name', (harness) => {
+  const { name } = harness
 
-    it.each<[string, Record<string, unknown>, string]>([
-      ['a version that nothing looks at', { install: 'none', version: '1.2.3' }, 'agent.settings.version'],
-      ['a version that is none', { version: '1.2.3; rm' }, 'agent.settings.version'],
-      ['another way to install', { install: 'npm' }, 'agent.settings.install'],
-      ['another way to be told', { instruction: 'argument' }, 'agent.settings.instruction'],
-    ])('refuses %s when the task is submitted', (_case, settings, word) => {
-      expect(harness.check(agentOf({ harness: name, settings }))).toContain(word)
-    })
-  },
-)
+  it('takes an instruction by file: its prompt names the file, and its length knows no bound', () => {
+    const instruction = `--help\n${'x'.repeat(2_000_000)}`
+    const plan = planOf(harness, contextOf({ harness: name, settings: { instruction: 'file' } }, { instruction }))
+    expect(plan.run.command).toMatch(/^exec .* <'\/box\/home\/\.polar\/prompt\.md'$/)
+    expect(fileOf(plan, 'prompt.md')).toContain('/box/home/.polar/instruction.md')
+    expect(fileOf(plan, 'instruction.md')).toBe(instruction)
+  })
+
+  it('hands the task’s skills on, keeps logs of its home alone, and starts what it was told to', () => {
+    const spec = { harness: name, skills_path: '/srv/skills', settings: { install: 'none' } }
+    const plan = planOf(harness, contextOf(spec))
+    expect(plan.uploads).toEqual([{ source: '/srv/skills', target: expect.stringMatching(/^\/box\/home\/\..*\/skills$/) }])
+    expect(planOf(harness, contextOf({ harness: name })).uploads).toEqual([])
+    expect(plan.logs?.length).toBeGreaterThan(0)
+    for (const path of plan.logs ?? []) expect(path).toMatch(/^\/box\/home\/\../)
+    expect(plan.run.command).toMatch(/^exec '[a-z]+' /)
+    expect(plan.setup.map(({ label }) => label)).toEqual(['folders'])
+  })
+
+  it.each<[string, Record<string, unknown>, string]>([
+    ['a version that nothing looks at', { install: 'none', version: '1.2.3' }, 'agent.settings.version'],
+    ['a version that is none', { version: '1.2.3; rm' }, 'agent.settings.version'],
+    ['another way to install', { install: 'npm' }, 'agent.settings.install'],
+    ['another way to be told', { instruction: 'argument' }, 'agent.settings.instruction'],
+  ])('refuses %s when the task is submitted', (_case, settings, word) => {
+    expect(harness.check(agentOf({ harness: name, settings }))).toContain(word)
+  })
+})

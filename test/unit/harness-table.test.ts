@@ -31,18 +31,19 @@ describe('the table of agent CLIs', () => {
       told('history-restored', 'field-dropped'),
       told('history-restored'),
       edges('retry_of'),
+      { type: 'bare', harness: 'tool', dialect: 'openai-chat' } as const,
       edges('aux', 'subagent_of', 'compaction_of'),
     ]
     expect(rowOf(facts)).toEqual([
       ...['', '`@x/tool`', '`tool`', '1.2.3', '`anthropic`, `openai-chat`'],
       ...['`HEAD /`, `POST /v1/chat/completions`, `POST /v1/messages`', '2 to 3', '`field-dropped`, `history-restored`'],
-      ...['sub-agents, compacted histories, side calls', ''],
+      ...['sub-agents, compacted histories, side calls', '`openai-chat`', ''],
     ])
   })
 
   it('leaves open what nothing has shown', () => {
-    expect(rowOf([]).slice(4)).toEqual(['–', '–', '–', '–', '–', ''])
-    expect(rowOf([edges('retry_of'), way('google', [], [2])]).slice(4)).toEqual(['`google`', '–', '2', '–', '–', ''])
+    expect(rowOf([]).slice(4)).toEqual(['–', '–', '–', '–', '–', '–', ''])
+    expect(rowOf([edges('retry_of'), way('google', [], [2])]).slice(4)).toEqual(['`google`', '–', '2', '–', '–', '–', ''])
   })
 
   it('names a closed-source binary as what it is', () => {
