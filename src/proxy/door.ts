@@ -11,7 +11,7 @@ import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } 
 import { type DedupeEffect, type DedupeEvent, failuresOf, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { ReplyForm } from './dialects/dialect.ts'
 import { type Generated, openEnding } from './ending.ts'
-import { type Failure, failure, inARow } from './failure.ts'
+import { type Failure, failure, inARow, isLastTry } from './failure.ts'
 import { type GenerationHost, generate } from './generation.ts'
 import { type LiveAnswer, openLiveAnswer } from './live/live-answer.ts'
 import { type Question, questionOf } from './question.ts'
@@ -171,9 +171,11 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     spending.opened()
     options.notify({ type: 'call-opened', call, sequence: opened.sequence })
     const abort = new AbortController()
-    const live = settings.streamMode !== 'synthetic' && normalised.stream ? openLiveAnswer() : null
-    const outcome = complete(opened, live, echo, ticket, abort.signal)
     const earlierFailures = failuresOf(dedupe, question.digest)
+    // Where the next failure may be the last word, no part of an answer must come before it.
+    const isLive = settings.streamMode !== 'synthetic' && normalised.stream && !isLastTry(earlierFailures)
+    const live = isLive ? openLiveAnswer() : null
+    const outcome = complete(opened, live, echo, ticket, abort.signal)
     const turn: Turn = { call, createdSeconds: Math.floor(opened.startedAtMs / 1000), earlierFailures, live, outcome }
     running.set(call, { turn, abort, linger: null })
     keep(outcome)
@@ -222,7 +224,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       return { ok: true, answer }
     }
     const reached = refusal ?? GATEWAY_ERROR
-    apply({ type: reached.code === 'cancelled' ? 'dropped' : 'failed', call: record.id })
+    apply({ type: 'failed', call: record.id })
     if (reached.code === 'budget-exhausted') return spending.farewell() ?? { ok: false, failure: reached }
     return { ok: false, failure: inARow(reached, failuresOf(dedupe, opened.digest)) }
   }

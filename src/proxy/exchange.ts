@@ -98,8 +98,7 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   let ended: Ended | null = null
   let wake = (): void => {}
   // Where the next failure may be the last word, the status must still be free to say it.
-  const isEarly = !isLastTry(turn.earlierFailures)
-  let timer = isEarly ? kernel.scheduler.after(settings.commitAfterMs, commit) : null
+  let timer = isLastTry(turn.earlierFailures) ? null : kernel.scheduler.after(settings.commitAfterMs, commit)
 
   function commit(): void {
     if (client.isGone()) return
@@ -143,7 +142,7 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
     wake()
     return outcome
   })
-  if (turn.live !== null && isEarly) await hear(turn.live.listen())
+  if (turn.live !== null) await hear(turn.live.listen())
   const outcome = await end
   timer?.cancel()
   return { outcome, isCommitted, hasHeard }

@@ -161,8 +161,21 @@ describe('before anything was told', () => {
   })
 })
 
+it('a question that may fail for good is answered whole: its last failure must have a status', async () => {
+  const scene = await open({ engine: { latency: AT_ONCE } })
+  const door = scene.openDoor()
+  scene.engine.setFault({ fault: 'http-500', times: 2 })
+  const ask = async (): Promise<number | null> => {
+    const sink = scene.call(door, chatCodec, HELLO)
+    await until(sink.isEnded)
+    return sink.status()
+  }
+  expect([await ask(), await ask(), await ask()]).toEqual([500, 500, 200])
+  expect(scene.asked().map(({ body }) => (body as { stream: boolean }).stream)).toEqual([true, true, false])
+})
+
 describe('after something was told', () => {
-  it.each(['reset-in-body', 'truncated-json', 'abort'] as const)('a generation that ends in %s fails in the stream', async (fault) => {
+  it.each(['reset-in-body', 'truncated-json'] as const)('a generation that ends in %s fails in the stream', async (fault) => {
     const scene = await open({ engine: { latency: AT_ONCE } })
     scene.engine.setFault({ fault, times: 1 })
     const sink = scene.call(scene.openDoor(), anthropicCodec, HELLO)
@@ -170,7 +183,18 @@ describe('after something was told', () => {
     expect(sink.text()).toContain('One')
     expect(sink.text()).toMatch(/event: error\n.*\n\n$/)
     expect(scene.asked()).toHaveLength(1)
-    expect(scene.records.at(-1)).toMatchObject({ status: fault === 'abort' ? 'aborted' : 'failed' })
+    expect(scene.records.at(-1)).toMatchObject({ status: 'failed' })
+  })
+
+  it.each(CODECS)('an answer that its engine gave up goes on where it was, for a client of $name', async ({ codec }) => {
+    const scene = await open({ engine: { latency: AT_ONCE } })
+    const door = scene.openDoor()
+    scene.engine.setFault({ fault: 'abort', times: 1 })
+    const sink = scene.call(door, codec, HELLO)
+    await passAll(scene, sink.isEnded)
+    expect(saidTo(codec, sink).text).toMatch(/^One\. 👋 /)
+    expect(scene.asked()).toHaveLength(2)
+    expect(scene.records.at(-1)).toMatchObject({ status: 'ok', delivery: 'yes' })
   })
 
   it('an answer that cannot be recorded is not ended as one', async () => {

@@ -11,7 +11,7 @@ export const replicaInfo = z
     data_parallel_rank: count.nullable(),
     state: z.string().describe('up, down, paused, unprobed or removing'),
     tier: z.string().describe('train: its tokens may be trained; eval: they may not; unknown'),
-    detail: z.string().nullable().describe('why it is down, or of tier eval'),
+    detail: z.string().nullable().describe('why it is down, of tier eval, or tells answers only when they are whole'),
     logprob_mode: z.string().describe('raw: before temperature; processed: as sampled; unknown'),
     in_flight: count.describe('calls'),
     max_in_flight: count,

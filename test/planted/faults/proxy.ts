@@ -161,8 +161,8 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a call whose replica is lost is not tried on another',
     file: 'src/proxy/verdict.ts',
-    find: 'if (lessons.breaks <= settings.maxRepeats && !lessons.hasTold) return',
-    replace: 'if (lessons.breaks <= 0) return',
+    find: 'lessons.breaks <= settings.maxRepeats',
+    replace: 'lessons.breaks <= 0',
     suites: ['test/unit/proxy-pool.test.ts'],
   },
   {
