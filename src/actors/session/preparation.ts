@@ -105,9 +105,10 @@ export async function prepareSession(
   for (const command of planned.plan.setup) {
     const result = await askHost<ExecResult>((ask) => ({ type: 'execute', sandbox: sandbox.sandbox, command, timeoutMs: leftMs(), ask }))
     const problem = problemOf(result)
-    if (problem !== null) {
-      return failed('harness', `set-up step '${command.label}' of ${deps.harness.name} failed: ${problem}`, command.isFinal === true)
-    }
+    if (problem === null) continue
+    // What never ran to its end would end otherwise another time.
+    const isFinal = command.isFinal === true && result.ok && result.value.exit.type === 'exited'
+    return failed('harness', `set-up step '${command.label}' of ${deps.harness.name} failed: ${problem}`, isFinal)
   }
   return {
     preparation: { ok: true, prepareMs, setupMs: kernel.clock.nowMs() - setupBegan },
