@@ -26,10 +26,8 @@ export type DedupeEvent =
   | { readonly type: 'left'; readonly call: CallId }
   /** `length` in tokens, as above. */
   | { readonly type: 'answered'; readonly call: CallId; readonly length: number | null }
-  /** The turn has no answer to come back for. */
+  /** The turn has no answer to come back for. A call that was cancelled is no turn any more, and counts as no failure. */
   | { readonly type: 'failed'; readonly call: CallId }
-  /** Nor has this one, and nothing was wrong: nobody wanted it any more. */
-  | { readonly type: 'dropped'; readonly call: CallId }
   | { readonly type: 'delivered'; readonly call: CallId }
   | { readonly type: 'linger-over'; readonly call: CallId; readonly linger: number }
   | { readonly type: 'sealed' }
@@ -76,7 +74,6 @@ export function step(state: DedupeState, event: DedupeEvent): Step {
       if (turn === undefined) return [state, []]
       return [withFailures(withoutTurn(state, event.call), turn.question.digest, (failures) => failures + 1), []]
     }
-    case 'dropped':
     case 'delivered':
       return [withoutTurn(state, event.call), []]
     case 'linger-over': {

@@ -29,7 +29,6 @@ const event = fc.oneof(
         'left' as const,
         'answered' as const,
         'failed' as const,
-        'dropped' as const,
         'delivered' as const,
         'linger-over' as const,
         'stale-linger' as const,
@@ -107,7 +106,6 @@ it('adopts exactly what a client left and may still want, and cancels exactly wh
                 if (wasLive) failures.set(turn.digest, (failures.get(turn.digest) ?? 0) + 1)
                 turn.over = true
                 break
-              case 'dropped':
               case 'delivered':
                 expect(apply({ type: each.type, call })).toEqual([])
                 turn.over = true

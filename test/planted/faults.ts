@@ -27,6 +27,7 @@ import { PROXY_FAULTS } from './faults/proxy.ts'
 import { REPLICA_FAULTS } from './faults/replicas.ts'
 import { RESPONSES_FAULTS } from './faults/responses.ts'
 import { RESULT_FAULTS } from './faults/results.ts'
+import { RETRY_FAULTS } from './faults/retries.ts'
 import { ROLLOUT_FAULTS } from './faults/rollout.ts'
 import { SESSION_FAULTS } from './faults/session.ts'
 import { SINGLE_FAULTS } from './faults/singles.ts'
@@ -63,6 +64,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...SESSION_FAULTS,
   ...CAPTURE_FAULTS,
   ...RESULT_FAULTS,
+  ...RETRY_FAULTS,
   ...ROLLOUT_FAULTS,
   ...SINGLE_FAULTS,
   ...SURFACE_FAULTS,

@@ -107,7 +107,7 @@ export const ANTHROPIC_FAULTS: readonly PlantedFault[] = [
     name: 'a refusal invites Claude Code to try again',
     file: 'src/proxy/dialects/failure-headers.ts',
     find: "...(failure.isFinal ? { 'x-should-retry': 'false' } : {})",
-    replace: '',
+    replace: '...{}',
     suites: ['test/unit/dialect-anthropic-reply.test.ts'],
   },
 ]
