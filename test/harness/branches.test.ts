@@ -4,7 +4,7 @@ import { call, type SampledCall, type Script, type SubScript } from './answers.t
 import { accountFor } from './laws.ts'
 import { type Bench, openBench, type Rollout } from './rollout.ts'
 import { TEST_MS } from './suite.ts'
-import { claudeHands, type Hands, opencodeHands, piHands, plainCodexHands } from './tasks.ts'
+import { claudeHands, geminiHands, type Hands, opencodeHands, piHands, plainCodexHands, qwenHands } from './tasks.ts'
 
 let bench: Bench
 beforeAll(async () => {
@@ -109,6 +109,62 @@ describe('two sub-agents that are sent on one errand', () => {
       const account = accountFor(rollout, { chains: 3, breaks: { subagent_of: 2 } })
       expect(account).toEqual({ turns: script.length + 4, aux: 0, retries: 0, repeats: 0 })
       expect(await bench.leftovers()).toEqual([])
+    },
+    TEST_MS,
+  )
+})
+
+describe('sub-agents of a CLI that names none', () => {
+  type Sender = {
+    readonly harness: string
+    readonly hands: Hands
+    readonly send: (errand: string) => SampledCall
+    readonly end: SampledCall[]
+  }
+  const SENDERS: readonly Sender[] = [
+    {
+      harness: 'gemini_cli',
+      hands: geminiHands,
+      send: (prompt) => call('invoke_agent', { agent_name: 'generalist', prompt }),
+      end: [call('complete_task', { result: { response: 'Nothing.' } })],
+    },
+    {
+      harness: 'qwen_code',
+      hands: qwenHands,
+      send: (prompt) =>
+        call('agent', { ...{ description: 'Look around', prompt }, ...{ subagent_type: 'general-purpose', run_in_background: false } }),
+      end: [],
+    },
+  ]
+
+  it.each(SENDERS)(
+    'are chains of $harness that hang from the calls whose errands they are on, two at once and one after them',
+    async ({ harness, hands, send, end }) => {
+      const script: Script = [
+        () => ({ text: 'I send two.', calls: [send(`${ERRAND} in the garden`), send(`${ERRAND} in the house`)] }),
+        () => ({ text: 'I send one more.', calls: [send(`${ERRAND} in the street`)] }),
+        () => ({ text: 'All have looked.' }),
+      ]
+      const errand: Script = [
+        () => ({ text: 'I look.', calls: [hands.shell('echo nothing')] }),
+        () => ({ text: 'There is nothing.', calls: end }),
+      ]
+      const rollout = await bench.run({ harness }, script, {}, { when: ERRAND, script: errand })
+      const { records, edges } = soleSession(rollout)
+      const main = rollout.sessions.flatMap(({ traces }) =>
+        traces.flatMap(({ metadata }) => (metadata.segment_role === 'main' ? metadata.turns : [])),
+      )
+      const parted = edges
+        .filter(({ kind }) => kind !== 'extends')
+        .map(({ kind, of }) => [kind, main.findIndex(({ call_id }) => call_id === of)])
+      expect(parted).toEqual([
+        ['subagent_of', 0],
+        ['subagent_of', 0],
+        ['subagent_of', 1],
+      ])
+      expect(rolesOf(rollout).toSorted()).toEqual([['main', 3], ...[1, 2, 3].map(() => ['subagent', 2])])
+      expect(records.map(({ lineage }) => lineage)).toEqual(records.map(() => null))
+      expect(accountFor(rollout, { chains: 4, breaks: { subagent_of: 3 } })).toEqual({ turns: 9, aux: 0, retries: 0, repeats: 0 })
     },
     TEST_MS,
   )
