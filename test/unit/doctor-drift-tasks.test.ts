@@ -91,7 +91,13 @@ describe('the harnesses that are looked at', async () => {
       { pi: ['mine', 'any'], codex: ['other', 'any'] },
     ],
     ['a program of the task’s own', null, [ofShell], nowhere, { shell: ['own'] }],
-    ['every CLI that is installed', null, [ofAny], everywhere, { pi: ['any'], codex: ['any'], claude_code: ['any'] }],
+    [
+      'every CLI that is installed',
+      null,
+      [ofAny],
+      everywhere,
+      { pi: ['any'], codex: ['any'], claude_code: ['any'], gemini_cli: ['any'], qwen_code: ['any'], opencode: ['any'] },
+    ],
     ['the one that is installed', null, [ofAny], (name: string) => (name === 'codex' ? everywhere(name) : null), { codex: ['any'] }],
   ])('%s', (_, asked, tasks, folder, expected) => {
     const choice = chooseHarnesses(asked, tasks, known, folder)
