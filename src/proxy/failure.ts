@@ -12,12 +12,16 @@ const final = (status: number): Kind => ({ status, tries: 1, lastWords: '' })
 /** It may be over the next time, and whoever asks for ever never ends. */
 const passing = (status: number, tries: number, lastWords: string): Kind => ({ status, tries, lastWords })
 
+/** The one status that every agent takes for the last word. */
+const LAST_WORD = 400
+
 const KINDS = {
   'malformed-json': final(400),
   'invalid-request': final(400),
   'constrained-decoding': final(400),
   'context-overflow': final(400),
   'engine-rejected': final(400),
+  'failed-repeatedly': final(LAST_WORD),
   'previous-response-unknown': final(400),
   // Vendors say 429, which most agents take for an invitation.
   'budget-exhausted': final(400),
@@ -70,19 +74,16 @@ export function failure(code: FailureCode, message: string, particulars: Particu
   }
 }
 
-/** The one status that every agent takes for the last word. */
-const LAST_WORD = 400
 const MAX_RETRY_AFTER_MS = 30_000
 
 /**
  * The failure as it is told when its turn has failed this many times in a row: come back later each time, and in the end not at all.
- * The last words are our own: Pi looks for the engine's, such as "internal error", and would ask again whatever the status.
+ * The last words and their code are our own: whatever the status, Pi asks again for an "internal error", OpenCode for a `rate_limit_exceeded`.
  */
 export function inARow(reason: Failure, times: number): Failure {
   if (reason.isFinal || times < 2) return reason
   const { tries, lastWords } = KINDS[reason.code]
-  if (times >= tries)
-    return { ...reason, status: LAST_WORD, message: `${lastWords} (${times} times in a row)`, retryAfterMs: null, isFinal: true }
+  if (times >= tries) return failure('failed-repeatedly', `${lastWords} (${times} times in a row)`)
   const { retryAfterMs } = reason
   return retryAfterMs === null ? reason : { ...reason, retryAfterMs: Math.min(MAX_RETRY_AFTER_MS, retryAfterMs * 2 ** (times - 1)) }
 }

@@ -135,6 +135,8 @@ describe.each(CODECS.map((codec) => [codec.dialect.name, codec] as const))('%s',
       const told = codec.dialect.failure(inARow(failure('engine-failed', 'why it failed', { status: 500, retryAfterMs: 1_000 }), 3))
       expect([told.status, told.headers['retry-after']]).toEqual([400, undefined])
       expect(codec.failure(told.body, 400)).toBe('the inference server keeps failing (3 times in a row)')
+      const overload = codec.dialect.failure(inARow(failure('overloaded', 'why it failed'), 5))
+      expect(overload.body).not.toMatch(/rate_limit|overloaded|exhausted|unavailable/i)
     })
 
     it('TO-06: a prompt that is too long as 400, with the engine’s own numbers', () => {

@@ -5,8 +5,8 @@ export const RETRY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a failure that lasts is told as a passing one for ever',
     file: 'src/proxy/failure.ts',
-    find: '  if (times >= tries)\n',
-    replace: '  if (times >= 30)\n',
+    find: 'if (times >= tries) return',
+    replace: 'if (times >= 30) return',
     suites: ['test/unit/proxy-retries.test.ts'],
   },
   {
@@ -31,11 +31,11 @@ export const RETRY_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/dialect-anthropic-reply.test.ts'],
   },
   {
-    name: 'the last word of an overload invites to come back',
-    file: 'src/proxy/dialects/anthropic/error.ts',
-    find: "code === 'overloaded' && status !== 429 && !isFinal",
-    replace: "code === 'overloaded' && status !== 429",
-    suites: ['test/unit/dialect-anthropic-reply.test.ts'],
+    name: 'the last word of an overload is told by the code that invites to come back',
+    file: 'src/proxy/failure.ts',
+    find: "return failure('failed-repeatedly', ",
+    replace: 'return failure(reason.code, ',
+    suites: ['test/unit/dialect-table.test.ts'],
   },
   {
     name: 'a turn asked again with another budget is another turn',

@@ -27,8 +27,8 @@ function errorBody(failure: Failure, type: string, requestId: string | null): ob
   return { type: 'error', error: { type, message, ...details }, request_id: requestId }
 }
 
-function typeOf({ status, code, isFinal }: Failure): string {
-  if (code === 'overloaded' && status !== 429 && !isFinal) return 'overloaded_error'
+function typeOf({ status, code }: Failure): string {
+  if (code === 'overloaded' && status !== 429) return 'overloaded_error'
   switch (status) {
     case 401:
       return 'authentication_error'
