@@ -62,33 +62,31 @@ export type Spawns = {
   spawnerOf(index: number): number | null
 }
 
-/** What an agent asked of tools, and what it was told: by the id of each call. */
-type ToolUse = { readonly asked: ReadonlyMap<string, number>; readonly results: readonly { readonly id: string; readonly text: string }[] }
-
 /**
  * A parent that goes on while its sub-agent works is told the sub-agent's name by the result of the call that spawned it. One that was told
  * nothing yet spawned it with its latest call.
  */
 export function openSpawns(calls: readonly BuilderCall[], conversation: Conversation): Spawns {
-  const uses = new Map<string, ToolUse>()
+  const known = new Map<string, ReadonlyMap<string, number>>()
 
-  function useOf(agent: string): ToolUse {
-    const known = uses.get(agent)
-    if (known !== undefined) return known
+  /** Of each sub-agent the answer whose tool call was first answered with its name. */
+  function namesToldTo(parent: string): ReadonlyMap<string, number> {
+    const names = new Set(calls.flatMap(({ record: { lineage } }) => (lineage?.parent === parent ? [lineage.agent] : [])))
     const asked = new Map<string, number>()
-    const told = new Set<number>()
+    const messages = new Set<number>()
     for (const [index, { record }] of calls.entries()) {
-      if (record.lineage?.agent !== agent) continue
-      for (const message of record.promptMessages) told.add(message)
+      if (record.lineage?.agent !== parent) continue
+      for (const message of record.promptMessages) messages.add(message)
       if (record.responseMessage !== null) for (const id of callIdsIn(conversation, record.responseMessage)) asked.set(id, index)
     }
-    const results = [...told].flatMap((message) => {
-      const id = conversation.message(message).tool_call_id
-      return typeof id === 'string' ? [{ id, text: conversation.text(message) }] : []
-    })
-    const use = { asked, results }
-    uses.set(agent, use)
-    return use
+    const told = new Map<string, number>()
+    for (const message of messages) {
+      const { tool_call_id: id } = conversation.message(message)
+      const by = typeof id === 'string' ? asked.get(id) : undefined
+      if (by === undefined) continue
+      for (const [word] of conversation.text(message).matchAll(/[\w-]+/g)) if (names.has(word) && !told.has(word)) told.set(word, by)
+    }
+    return told
   }
 
   return {
@@ -96,9 +94,9 @@ export function openSpawns(calls: readonly BuilderCall[], conversation: Conversa
       const lineage = calls[index]?.record.lineage ?? null
       if (lineage === null || lineage.parent === null) return null
       const { agent, parent } = lineage
-      const { asked, results } = useOf(parent)
-      const naming = results.find(({ text }) => text.includes(agent))
-      const named = naming === undefined ? undefined : asked.get(naming.id)
+      const told = known.get(parent) ?? namesToldTo(parent)
+      known.set(parent, told)
+      const named = told.get(agent)
       if (named !== undefined && named < index) return named
       const answers = calls
         .slice(0, index)
