@@ -23,3 +23,7 @@ export function noteEdges(harness: string, sessions: Rollout['sessions']): void 
   const kinds = [...new Set(sessions.flatMap(({ edges }) => edges.map(({ kind }) => kind)))].filter((kind) => kind !== 'extends')
   if (kinds.length > 0) note({ type: 'edges', harness, kinds })
 }
+
+export function noteBare(harness: string, dialect: string): void {
+  note({ type: 'bare', harness, dialect })
+}

@@ -36,7 +36,7 @@ export type Bench = {
 const MODEL = 'policy'
 /** From here the tasks may upload. */
 export const UPLOADS = join(import.meta.dirname, 'fixtures')
-const TASK_MS = 60_000
+const TASK_MS = 120_000
 
 /** `harnesses`: custom ones, name to module path. `maxModelLen`: of an engine with less room than usual. `keys`: more under `polar_node`. */
 export async function openBench(
