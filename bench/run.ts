@@ -1,4 +1,4 @@
-// Runs benches by suite and prints one table: npm run bench -- micro [--only TEXT] [--json FILE].
+// Runs benches by suite and prints one table: npm run bench -- micro|stream [--only TEXT] [--json FILE].
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { run } from 'mitata'
@@ -7,6 +7,7 @@ import { registerKernelBenches } from './micro/kernel.ts'
 import { registerRolloutServerBenches } from './micro/rollout-server.ts'
 import { registerTokenBenches } from './micro/tokens.ts'
 import { registerTrajectoryBenches } from './micro/trajectory.ts'
+import { registerStreamBenches } from './stream/first-word.ts'
 
 const SUITES: Readonly<Record<string, () => void>> = {
   micro() {
@@ -15,6 +16,7 @@ const SUITES: Readonly<Record<string, () => void>> = {
     registerTrajectoryBenches()
     registerRolloutServerBenches()
   },
+  stream: registerStreamBenches,
 }
 
 const USAGE = `usage: npm run bench -- ${Object.keys(SUITES).join('|')} [--only TEXT] [--json FILE]`
