@@ -45,8 +45,6 @@ const settingsSchema = z.strictObject({
   thinking: z.boolean().default(true),
   /** Of one answer; without it Gemini CLI leaves it to the model. */
   max_tokens: z.int().min(1).optional(),
-  /** Compacts the conversation when this share of 1048576 tokens, which Gemini CLI takes for the window of any model, is in use. */
-  compression_threshold: z.number().gt(0).max(1).optional(),
   /** Tries of one call. */
   max_attempts: z.int().min(1).max(10).optional(),
   /** False takes the sub-agents away. */
@@ -135,7 +133,6 @@ function settingsOf(modelName: string, settings: Settings, servers: readonly Mcp
     general: { enableAutoUpdate: false, enableAutoUpdateNotification: false, maxAttempts: settings.max_attempts },
     model: {
       maxSessionTurns: settings.max_session_turns,
-      compressionThreshold: settings.compression_threshold,
       disableLoopDetection: !settings.loop_detection,
     },
     tools: { core: settings.core_tools, exclude: excludedTools(settings) },

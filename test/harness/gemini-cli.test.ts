@@ -1,12 +1,19 @@
 // The real Gemini CLI.
 import { expect, it } from 'vitest'
-import { call } from './answers.ts'
+import { call, type SubScript } from './answers.ts'
 import { accountFor, checkRecords } from './laws.ts'
 import { describeAgent, MODEL, TEST_MS } from './suite.ts'
 import { DOLLARS, geminiHands, mcpServer, noteTask, subAgent, subAgentTask, twoTurns } from './tasks.ts'
 
 const SHARED = { dialect: 'google', diagnostics: ['history-restored'] } as const
 const TOOLS = ['invoke_agent', 'read_file', 'replace', 'run_shell_command', 'write_file']
+
+const spawn = (prompt: string) => call('invoke_agent', { agent_name: 'generalist', prompt })
+
+/** A sub-agent that only says how it ended is asked again for this call. */
+const complete = () => ({ text: 'There is nothing.', calls: [call('complete_task', { result: { response: 'Nothing.' } })] })
+const { when, script: looking } = subAgent(geminiHands)
+const completingSubAgent: SubScript = { when, script: [...looking.slice(0, -1), complete] }
 
 describeAgent('gemini_cli', [{ ...SHARED, name: 'as it is', settings: {}, hands: geminiHands, tools: TOOLS }], (bench) => {
   const expected = { ...SHARED, model: MODEL, statuses: ['ok'] } as const
@@ -28,12 +35,7 @@ describeAgent('gemini_cli', [{ ...SHARED, name: 'as it is', settings: {}, hands:
   it(
     'trains a sub-agent’s turns in a chain of their own',
     async () => {
-      const spawn = (prompt: string) => call('invoke_agent', { agent_name: 'generalist', prompt })
-      const sub = subAgent(geminiHands)
-      // A sub-agent that only says how it ended is asked again for this call.
-      const last = () => ({ text: 'There is nothing.', calls: [call('complete_task', { result: { response: 'Nothing.' } })] })
-      const script = subAgentTask(geminiHands, spawn, null)
-      const rollout = await bench().run({ harness: 'gemini_cli' }, script, {}, { ...sub, script: [...sub.script.slice(0, -1), last] })
+      const rollout = await bench().run({ harness: 'gemini_cli' }, subAgentTask(geminiHands, spawn, null), {}, completingSubAgent)
       expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
       for (const session of rollout.sessions) checkRecords(session, expected)
       expect(accountFor(rollout, { chains: 2, breaks: { subagent_of: 1 } })).toEqual({ turns: 6, aux: 0, retries: 0, repeats: 0 })

@@ -1,6 +1,6 @@
 // The real Qwen Code on each of its four protocols, and in its bare mode.
 import { expect, it } from 'vitest'
-import { call } from './answers.ts'
+import { call, type Script } from './answers.ts'
 import { accountFor, checkRecords } from './laws.ts'
 import { describeAgent, MODEL, TEST_MS, type Way } from './suite.ts'
 import { bareQwenHands, DOLLARS, mcpServer, noteTask, qwenHands, subAgent, subAgentTask, twoTurns } from './tasks.ts'
@@ -10,6 +10,9 @@ const TOOLS = ['agent', 'edit', 'read_file', 'run_shell_command', 'write_file']
 
 const onProtocol = (auth_type: string, dialect: Way['dialect']) =>
   ({ ...SHARED, name: `on ${auth_type}`, dialect, settings: { auth_type }, tools: TOOLS }) satisfies Way
+
+const spawn = (prompt: string) =>
+  call('agent', { description: 'Look around', prompt, subagent_type: 'general-purpose', run_in_background: false })
 
 describeAgent(
   'qwen_code',
@@ -48,8 +51,6 @@ describeAgent(
     it(
       'trains a sub-agent’s turns in a chain of their own',
       async () => {
-        const spawn = (prompt: string) =>
-          call('agent', { description: 'Look around', prompt, subagent_type: 'general-purpose', run_in_background: false })
         const rollout = await bench().run({ harness: 'qwen_code' }, subAgentTask(qwenHands, spawn, null), {}, subAgent(qwenHands))
         expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
         for (const session of rollout.sessions) checkRecords(session, expected)
@@ -60,6 +61,20 @@ describeAgent(
           ['subagent', 3],
         ])
         expect(await bench().leftovers()).toEqual([])
+      },
+      TEST_MS,
+    )
+
+    it(
+      'goes on from its own summary when the conversation has grown too long',
+      async () => {
+        const settings = { context_window: 40_000, auto_compact_threshold: 0.4 }
+        const script: Script = [() => ({ text: 'I count.', calls: [qwenHands.shell('seq 1 4000')] }), () => ({ text: 'Counted.' })]
+        const rollout = await bench().run({ harness: 'qwen_code', settings }, script)
+        expect(rollout.sessions.map(({ outcome, error }) => [outcome, error])).toEqual([['completed', null]])
+        const kinds = rollout.sessions.flatMap(({ edges }) => edges.map(({ kind }) => kind))
+        expect(kinds).toEqual(['compaction_of', 'compaction_of'])
+        expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 3, aux: 0, retries: 0, repeats: 0 })
       },
       TEST_MS,
     )

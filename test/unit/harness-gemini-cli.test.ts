@@ -53,7 +53,6 @@ describe('gemini_cli', () => {
 
   it.each<[Record<string, unknown>, Record<string, unknown>]>([
     [{ max_session_turns: 7 }, { model: { maxSessionTurns: 7 } }],
-    [{ compression_threshold: 0.02 }, { model: { compressionThreshold: 0.02 } }],
     [{ loop_detection: true }, { model: { disableLoopDetection: false } }],
     [{ max_attempts: 3 }, { general: { maxAttempts: 3 } }],
     [{ core_tools: ['glob'] }, { tools: { core: ['glob'] } }],
@@ -95,7 +94,6 @@ describe('gemini_cli', () => {
   it.each<[string, Record<string, unknown>, string]>([
     ['no turn', { settings: { max_session_turns: 0 } }, 'max_session_turns'],
     ['a context file elsewhere', { settings: { context_file_names: ['../x'] } }, 'context_file_names'],
-    ['more than the whole window', { settings: { compression_threshold: 2 } }, 'compression_threshold'],
     [
       'another way in',
       { settings: { config: { security: { auth: { selectedType: 'vertex-ai' } } } } },
