@@ -1,4 +1,4 @@
-// New weights while a session runs: each token is known by the weights it was drawn from, and what a pause cut off is never trained.
+// New weights while a session runs: each token is known by the weights it was drawn from, and what a pause cut off is gone on with or never trained.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,9 @@ const [FIRST, SECOND, THIRD] = VERSIONS
 /** Between two turns the weights change while nothing is sampled; in a later one a generation is cut off. */
 const [QUIET_TURN, CUT_TURN] = [3, 5]
 const VERSION_OF_TURN = [FIRST, FIRST, SECOND, SECOND, THIRD, THIRD]
-const [TEMPERATURE, MAX_TOKENS] = [0.3, 60]
+const TEMPERATURE = 0.3
+/** What was drawn of the answer that is cut off must leave room for the rest of it, where it is gone on with. */
+const MAX_TOKENS = { restart: 60, resume: 1_500 }
 /** Tokens of another generation that runs beside the one to be cut off: by then that one has some, too. */
 const BESIDE_TOKENS = 4
 /**
@@ -35,7 +37,7 @@ function trained(bytes: Uint8Array, step: number): Uint8Array {
   return writeGguf({ metadata: read.file.metadata, tensors })
 }
 
-describe('weights that change while a session runs', { timeout: TASK_MS }, () => {
+describe.each(['restart', 'resume'] as const)('weights that change while a session runs, with %s', { timeout: TASK_MS }, (aborted) => {
   const folder = mkdtempSync(join(tmpdir(), 'polar-weights-'))
   const files = new Map<string, string>(VERSIONS.map((version) => [version, join(folder, `${version}.gguf`)]))
   let stand: Stand
@@ -44,7 +46,7 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
   beforeAll(async () => {
     for (const [step, file] of [...files.values()].entries()) writeFileSync(file, trained(readFileSync(MODEL_FILE), step))
     const engine = await openRealEngine('sglang', { modelPath: files.get(FIRST) ?? '', weightVersion: FIRST })
-    stand = await openStand('sglang', engine)
+    stand = await openStand('sglang', engine, { weight_updates: { aborted } })
     const turns = VERSION_OF_TURN.length
     const met = new Set<number>()
     let updating: Promise<void> = Promise.resolve()
@@ -56,12 +58,12 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
       if (turn !== CUT_TURN) return null
       updating = cutOff(engine.url)
       // It ends with the pause, not before.
-      return { ignore_eos: true, max_tokens: 4_000 }
+      return { ignore_eos: true, max_tokens: aborted === 'resume' ? MAX_TOKENS.resume : 4_000 }
     })
     for (let session = 1; session === 1 || (session <= MAX_SESSIONS && !isTelling(rollout)); session++) {
       met.clear()
       if (session > 1) await update(engine.url, FIRST)
-      rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', turns, TEMPERATURE, MAX_TOKENS) })
+      rollout = await stand.run({ instruction: 'Talk.', agent: program('chat-loop.ts', turns, TEMPERATURE, MAX_TOKENS[aborted]) })
       await updating
     }
   }, 2 * TASK_MS)
@@ -95,18 +97,37 @@ describe('weights that change while a session runs', { timeout: TASK_MS }, () =>
   it('give the client one good answer in every turn, also in the one whose generation was cut off', () => {
     expectCompleted(rollout.sessions)
     const records = rollout.sessions.flatMap((session) => session.records)
-    expect(records.map(({ status, weightVersion }) => [status, weightVersion])).toEqual(VERSION_OF_TURN.map((version) => ['ok', version]))
-    const aborted = records.map(({ diagnostics }) => diagnostics.some(({ code }) => code === 'generation-aborted'))
-    expect(aborted).toEqual(VERSION_OF_TURN.map((_, at) => at + 1 === CUT_TURN))
+    const isMixed = (at: number): boolean => aborted === 'resume' && at + 1 === CUT_TURN
+    expect(records.map(({ status, weightVersion }) => [status, weightVersion])).toEqual(
+      VERSION_OF_TURN.map((version, at) => ['ok', isMixed(at) ? null : version]),
+    )
+    const mixed = records.filter((_, at) => isMixed(at))
+    expect(mixed.map(({ weightSpans }) => weightSpans.map(({ version }) => version))).toEqual(mixed.map(() => [SECOND, THIRD]))
+    const wereCut = records.map(({ diagnostics }) => diagnostics.some(({ code }) => code === 'generation-aborted'))
+    expect(wereCut).toEqual(VERSION_OF_TURN.map((_, at) => at + 1 === CUT_TURN))
   })
 
-  it('leave nothing of the generation that was cut off in what is trained', () => {
+  it('leave nothing of the generation that was cut off in what is trained, unless it is the beginning of an answer', () => {
     const cut = rollout.wire.filter(({ finishReason }) => finishReason === 'abort')
     expect(cut.map(({ weightVersion }) => weightVersion)).toEqual([SECOND])
     expect(cut[0]?.sampledIds.length).toBeGreaterThan(0)
     const whole = rollout.wire.filter((generation) => !cut.includes(generation))
-    expect(whole).toHaveLength(VERSION_OF_TURN.length)
-    checkAgainstWire({ ...rollout, wire: whole })
+    if (aborted === 'restart') {
+      expect(whole).toHaveLength(VERSION_OF_TURN.length)
+      checkAgainstWire({ ...rollout, wire: whole })
+      return
+    }
+    // It is the beginning of the turn that it was gone on with to.
+    const turn = rollout.sessions.flatMap(({ traces }) =>
+      traces.flatMap(({ metadata, response_ids: ids }) =>
+        metadata.turns
+          .filter(({ weight_version: version, trained }) => version === null && trained)
+          .map(({ start, end }) => ids.slice(start, end)),
+      ),
+    )
+    expect(turn).toHaveLength(1)
+    expect(turn[0]?.slice(0, cut[0]?.sampledIds.length)).toEqual(cut[0]?.sampledIds)
+    expect(turn[0]?.length).toBeGreaterThan(cut[0]?.sampledIds.length ?? 0)
   })
 
   it('are told of every token, and only those give it the logprob it has', () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { vi } from 'vitest'
 import { openScriptedEngine, type ScriptedEngine } from '../../src/engine/scripted/engine.ts'
 import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
-import { openRolloutNode, type Session } from '../lib/rollout-node.ts'
+import { openRolloutNode, type RolloutNode, type Session } from '../lib/rollout-node.ts'
 import { processesNaming } from '../lib/working-node.ts'
 import { type Model, openModel, type Script, type SubScript } from './answers.ts'
 import { DETOUR } from './detour.ts'
@@ -26,6 +26,7 @@ export type Bench = {
   /** A folder outside of the sandboxes, into which an agent's commands copy what it made. */
   readonly out: string
   run(agent: Readonly<Record<string, unknown>>, script: Script, more?: Readonly<Record<string, unknown>>, sub?: SubScript): Promise<Rollout>
+  readonly inference: RolloutNode['inference']
   /** What is kept of what an agent wrote down in its home, by path. */
   keptLogs(session: Session): Readonly<Record<string, string>>
   /** Command lines of processes that know this bench's place, and its sandboxes: empty when nothing runs. */
@@ -75,6 +76,7 @@ export async function openBench(
       if (typeof agent.harness === 'string') noteEdges(agent.harness.replace(DETOUR, ''), sessions)
       return { sessions, generations: engine.requests().slice(before), files: filesUnder(out) }
     },
+    inference: node.inference,
     keptLogs: ({ id }) => filesUnder(join(dataFolder, 'logs', `${id}.1`, 'home')),
     async leftovers() {
       const look = (): readonly string[] => [

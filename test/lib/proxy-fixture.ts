@@ -186,6 +186,8 @@ export type ProxyOptions = {
   readonly promptTokens?: number | null
   /** Texts of token ids; others are `<id>`. Null: the engines spell none. */
   readonly spelling?: Readonly<Record<number, string>> | null
+  /** What `/weight_info` says at this moment; by default there is no such route. */
+  readonly weights?: () => string
 }
 
 export type ProxyFixture = {
@@ -239,6 +241,8 @@ export function openProxy(options: ProxyOptions = {}): ProxyFixture {
       const index = urls.indexOf(url)
       if (request.body === null) {
         if (dead.has(index)) return { ok: false, error: 'refused', detail: 'ECONNREFUSED' }
+        if (request.path === '/weight_info')
+          return options.weights === undefined ? tokenized(null) : ok({ weight_version: options.weights() })
         return ok({ data: [{ id: model, max_model_len: 4096 }] })
       }
       if (request.path === '/tokenize' && options.promptTokens !== undefined) return tokenized(options.promptTokens)

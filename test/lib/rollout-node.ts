@@ -64,6 +64,8 @@ export type RolloutNode = {
   readonly dataFolder: string
   /** One task to its end. What it leaves out is as trainers have it: local, merged, not graded. */
   run(task: Readonly<Record<string, unknown>>): Promise<readonly Session[]>
+  /** As a trainer pauses and resumes all model calls, or asks how they stand. */
+  inference(what: 'pause' | 'resume' | 'status'): Promise<{ readonly inflight: number; readonly waiting: number }>
   close(): Promise<void>
 }
 
@@ -123,6 +125,10 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
   return {
     modelPort,
     dataFolder,
+    async inference(what) {
+      const { inflight, gateways } = await control<InferenceView>(`/admin/inference/${what}`, what === 'status' ? undefined : {})
+      return { inflight, waiting: gateways.reduce((sum, { metadata }) => sum + metadata.polar_node.waiting, 0) }
+    },
     async run(task) {
       tasks += 1
       const id = `task-${tasks}`
@@ -168,6 +174,11 @@ export async function openRolloutNode({ engine, engineUrl, model, taskMs, keys }
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+type InferenceView = {
+  readonly inflight: number
+  readonly gateways: readonly { readonly metadata: { readonly polar_node: { readonly waiting: number } } }[]
 }
 
 type SessionRows = { readonly sessions: readonly { readonly session_id: string; readonly earlier_attempts: readonly unknown[] }[] }

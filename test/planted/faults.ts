@@ -36,6 +36,7 @@ import { TINY_POLICY_FAULTS } from './faults/tiny-policy.ts'
 import { TOKEN_FAULTS } from './faults/tokens.ts'
 import { REAL_TOKEN_FAULTS } from './faults/tokens-real.ts'
 import { TRAJECTORY_FAULTS } from './faults/trajectory.ts'
+import { WEIGHT_UPDATE_FAULTS } from './faults/weight-updates.ts'
 
 export const FAULTS: readonly PlantedFault[] = [
   ...KERNEL_FAULTS,
@@ -51,6 +52,7 @@ export const FAULTS: readonly PlantedFault[] = [
   ...EMBEDDED_LLAMA_FAULTS,
   ...REPLICA_FAULTS,
   ...INFERENCE_FAULTS,
+  ...WEIGHT_UPDATE_FAULTS,
   ...ANTHROPIC_FAULTS,
   ...RESPONSES_FAULTS,
   ...GOOGLE_FAULTS,

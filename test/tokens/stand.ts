@@ -44,10 +44,14 @@ export async function openRealEngine(shape: 'vllm' | 'sglang', more: Partial<Emb
   return opened.engine
 }
 
-/** `engine` is to serve `MODEL` in its kind's wire shape, and is closed with the rest. */
-export async function openStand(kind: 'vllm' | 'sglang', engine: EmbeddedEngine): Promise<Stand> {
+/** `engine` is to serve `MODEL` in its kind's wire shape, and is closed with the rest. `more`: keys under `polar_node`. */
+export async function openStand(
+  kind: 'vllm' | 'sglang',
+  engine: EmbeddedEngine,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<Stand> {
   const relay = await openRelay(engine.url)
-  const keys = { upload_roots: [join(repository, 'examples/demo')] }
+  const keys = { upload_roots: [join(repository, 'examples/demo')], ...more }
   const node = await openRolloutNode({ engine: kind, engineUrl: relay.url, model: MODEL, taskMs: TASK_MS, keys })
   return {
     relay,

@@ -195,3 +195,27 @@ describe('aborts that a pause brings', () => {
     expect([paths().length, sink.status()]).toEqual([7, 200])
   })
 })
+
+describe('a call whose server names its weights only when it is asked', () => {
+  it('is stamped with what it said before and after, and with nothing when that is not the same', async () => {
+    let weights = 'v1'
+    const { proxy, door, answer } = await open(ask(), { weights: () => weights })
+    await answer(chatted([2, 3], 'stop'))
+    // Still in flight when the pause is taken back.
+    await proxy.chat(door, ask({ user: 'again' }))
+    const paused = proxy.boundary.pause(1_000)
+    weights = 'v2'
+    await proxy.world.advance(1_100)
+    expect(await paused).toBe('timed-out')
+    await answer(chatted([2, 3], 'stop'))
+    await proxy.chat(door, ask({ user: 'and again' }))
+    await answer(chatted([2, 3], 'stop'))
+    const { calls } = await door.seal()
+    await proxy.close()
+    expect(calls.map(({ weightVersion, weightSpans, diagnostics }) => [weightVersion, weightSpans.length, diagnostics])).toEqual([
+      ['v1', 1, []],
+      [null, 1, [{ code: 'weights-unplaced', detail: 'from v1 to v2 within the call' }]],
+      ['v2', 1, []],
+    ])
+  })
+})
