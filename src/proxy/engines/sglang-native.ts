@@ -37,6 +37,8 @@ const SAMPLING: { readonly [name: string]: string } = {
   ebnf: 'ebnf',
   json_schema: 'json_schema',
 }
+/** Every event repeats what was sampled before, unless the server is told otherwise: a long answer would cost the square of its length. */
+const TOKENS_PER_EVENT = 16
 const BESIDE: readonly string[] = ['cache_salt']
 
 const FIELDS: TokenFields = {
@@ -85,9 +87,11 @@ async function ask(request: EngineRequest, send: Send, isStream: boolean): Promi
   if (refusal !== null) return { ok: false, outcome: refusal }
   const prompt = await promptOf(request, send)
   if (!prompt.ok) return prompt
+  const { sampling_params: sampling, ...beside } = written.body
   const body = {
     input_ids: prompt.ids,
-    ...written.body,
+    ...beside,
+    sampling_params: { ...sampling, ...(isStream ? { stream_interval: TOKENS_PER_EVENT } : {}) },
     return_logprob: true,
     top_logprobs_num: request.topLogprobs,
     // Texts of single tokens cost the server a decode each, and only alternatives are told apart by them.
@@ -103,7 +107,9 @@ function stopsOf({ stop }: JsonObject): readonly string[] {
   return Array.isArray(stop) ? stop.filter((each) => typeof each === 'string') : []
 }
 
-type Written = { readonly ok: true; readonly body: JsonObject } | { readonly ok: false; readonly outcome: EngineOutcome }
+type Written =
+  | { readonly ok: true; readonly body: JsonObject & { readonly sampling_params: JsonObject } }
+  | { readonly ok: false; readonly outcome: EngineOutcome }
 
 function writeParameters(request: EngineRequest): Written {
   // Without a budget SGLang would sample 128 tokens; null is all that is left of the context, as its chat route has it.
