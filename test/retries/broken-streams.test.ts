@@ -21,7 +21,7 @@ beforeAll(async () => {
     'codex-by-detour': join(FIXTURES, 'codex-by-detour.ts'),
     'claude_code-by-detour': join(FIXTURES, 'claude-code-by-detour.ts'),
     'pi-by-detour': join(FIXTURES, 'pi-by-detour.ts'),
-    [FALLING_BACK]: join(import.meta.dirname, 'fixtures/claude-code-falling-back.ts'),
+    [FALLING_BACK]: join(FIXTURES, 'claude-code-falling-back.ts'),
   })
 })
 afterAll(() => bench.close())

@@ -12,7 +12,7 @@ export type Loss =
   | { readonly type: 'on the way'; readonly instead?: Instead }
 
 /** What the client gets in its place: nothing, or a stream of nothing, as from a proxy whose upstream has gone. */
-export type Instead = 'a cut' | 'an empty stream'
+type Instead = 'a cut' | 'an empty stream'
 
 export type Relay = {
   readonly port: number
