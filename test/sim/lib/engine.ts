@@ -76,7 +76,8 @@ export function openEngine({ scheduler, random, model, faults }: EngineOptions):
     const emission = model.sample(messages)
     switch (fault) {
       case 'abort':
-        return reply(200, completion({ ...emission, content: '' }, 'abort'))
+        // Without its ids nothing of it can be gone on with: the answer is drawn anew.
+        return reply(200, completion({ ...emission, sampledIds: undefined, content: '' }, 'abort'))
       case 'ids-missing':
         return reply(200, completion({ ...emission, sampledIds: undefined }))
       case 'short-logprobs':
