@@ -51,14 +51,14 @@ describe('a waiting stream', () => {
     expect(data(sink.text()).at(-1)).toEqual({ type: 'message_stop' })
   })
 
-  it('that fails ends with an error event', async () => {
+  it('that fails for now ends with an error event after which Claude Code asks again', async () => {
     const proxy = openProxy()
     const sink = await send(proxy, proxy.openDoor(), { ...ASK, stream: true })
     await proxy.world.advance(6_000)
     proxy.generations[0]?.respond(500, { error: { message: 'CUDA error' } })
     await proxy.settle()
     expect(sink.text()).toContain('event: error\n')
-    expect(data(sink.text()).at(-1)).toMatchObject({ type: 'error', error: { type: 'api_error', message: 'CUDA error' } })
+    expect(data(sink.text()).at(-1)).toMatchObject({ type: 'error', error: { type: 'overloaded_error', message: 'CUDA error' } })
     expect([sink.isEnded(), sink.isDestroyed()]).toEqual([true, false])
   })
 })
