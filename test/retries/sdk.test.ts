@@ -1,5 +1,5 @@
 // The vendors' own SDKs on connections that break: whatever is lost where, one answer of a turn is trained, and it is the one they went on with.
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { CallRecord } from '../../src/contract/call.ts'
 import type { ScriptInput } from '../../src/engine/scripted/script.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
@@ -53,126 +53,125 @@ const SENT: readonly { readonly name: string; readonly forms: readonly Form[]; r
   { name: 'cut in the middle', forms: ['stream'], loss: { type: 'after an event', holding: / look/ } },
 ]
 
-describeEveryDialect((driver) => {
-  for (const { name, forms, loss } of SENT) {
-    it.concurrent.for(forms)(
-      `an answer that is ${name} is generated anew, and only the new one is trained, %s`,
+describe.each(['synthetic', 'live'] as const)('with streaming %s,', (streamMode) => {
+  describeEveryDialect((driver) => {
+    for (const { name, forms, loss } of SENT) {
+      it.concurrent.for(forms)(
+        `an answer that is ${name} is generated anew, and only the new one is trained, %s`,
+        async (form, { onTestFinished }) => {
+          const { opened, endpoint, relay } = await openRelayed(onTestFinished, { streamMode })
+          relay.lose(loss)
+          const asked = await askUntilAnswered(driver, endpoint, 'Look.', form)
+          expect(relay.isLost()).toBe(true)
+          await driver.send(endpoint, asked.next, { form })
+          const sealed = await opened.door.seal()
+          const [first, second] = sealed.calls
+          expect(sealed.calls.map(({ retryOf }) => retryOf)).toEqual([null, first?.id, null])
+          expect(said(sealed, second)).toBe(asked.answer.text)
+          expect(accountOf(sealed)).toEqual({ trained: [1, 2], untrained: [[0, 'retry_abandoned']] })
+          expect(opened.reports).toEqual([])
+        },
+      )
+    }
+
+    it.concurrent.for(FORMS)(
+      'a call that loses its connection while the engine works is found again by the SDK, %s',
       async (form, { onTestFinished }) => {
-        const { opened, endpoint, relay } = await openRelayed(onTestFinished)
-        relay.lose(loss)
-        const asked = await askUntilAnswered(driver, endpoint, 'Look.', form)
-        expect(relay.isLost()).toBe(true)
+        const { opened, endpoint, relay } = await openRelayed(onTestFinished, { streamMode })
+        const asking = askUntilAnswered(driver, endpoint, HELD, form)
+        await untilDuring(asking, () => opened.asked().length > 0)
+        relay.cut('a cut')
+        await untilDuring(asking, () => opened.arrivals() > 1)
+        await opened.release()
+        const asked = await asking
         await driver.send(endpoint, asked.next, { form })
-        const sealed = await opened.door.seal()
-        const [first, second] = sealed.calls
-        expect(sealed.calls.map(({ retryOf }) => retryOf)).toEqual([null, first?.id, null])
-        expect(said(sealed, second)).toBe(asked.answer.text)
-        expect(accountOf(sealed)).toEqual({ trained: [1, 2], untrained: [[0, 'retry_abandoned']] })
-        expect(opened.reports).toEqual([])
+        await expectOneGenerationPerTurn(opened)
       },
     )
-  }
 
-  it.concurrent.for(FORMS)(
-    'a call that loses its connection while the engine works is found again by the SDK, %s',
-    async (form, { onTestFinished }) => {
-      const { opened, endpoint, relay } = await openRelayed(onTestFinished)
-      const asking = askUntilAnswered(driver, endpoint, HELD, form)
-      await untilDuring(asking, () => opened.asked().length > 0)
-      relay.cut('a cut')
-      await untilDuring(asking, () => opened.arrivals() > 1)
-      await opened.release()
-      const asked = await asking
-      await driver.send(endpoint, asked.next, { form })
-      await expectOneGenerationPerTurn(opened)
-    },
-  )
+    it.concurrent.for(FORMS)(
+      'a call that outlasts the SDK’s patience is found again by its own repeat, %s',
+      async (form, { onTestFinished }) => {
+        const { opened, endpoint } = await openRelayed(onTestFinished, { streamMode, commitAfterMs: 60_000 })
+        const asking = askUntilAnswered(driver, endpoint, HELD, form, { retries: 5, timeoutMs: IMPATIENT_MS })
+        await untilDuring(asking, () => opened.arrivals() > 1)
+        await opened.release()
+        const asked = await asking
+        await driver.send(endpoint, asked.next, { form })
+        await expectOneGenerationPerTurn(opened)
+      },
+    )
 
-  it.concurrent.for(FORMS)(
-    'a call that outlasts the SDK’s patience is found again by its own repeat, %s',
-    async (form, { onTestFinished }) => {
-      const { opened, endpoint } = await openRelayed(onTestFinished, { commitAfterMs: 60_000 })
-      const asking = askUntilAnswered(driver, endpoint, HELD, form, { retries: 5, timeoutMs: IMPATIENT_MS })
-      await untilDuring(asking, () => opened.arrivals() > 1)
-      await opened.release()
-      const asked = await asking
-      await driver.send(endpoint, asked.next, { form })
-      await expectOneGenerationPerTurn(opened)
-    },
-  )
-
-  it.concurrent('a stream that is cut after its last event leaves one trained answer, whether the SDK minds or not', async ({
-    onTestFinished,
-  }) => {
-    const { opened, endpoint, relay } = await openRelayed(onTestFinished)
-    relay.lose({ type: 'after an event', holding: TERMINAL[driver.dialect] })
-    const asked = await askUntilAnswered(driver, endpoint, 'Look.', 'stream')
-    expect(relay.isLost()).toBe(true)
-    await driver.send(endpoint, asked.next, { form: 'stream' })
-    const sealed = await opened.door.seal()
-    const gone = sealed.calls.find((call) => said(sealed, call) === asked.answer.text)
-    expect(accountOf(sealed).trained).toEqual([gone?.sequence, sealed.calls.length - 1])
-  })
-
-  it.concurrent.for(FORMS)(
-    'a failure that lasts is asked for three times and no more, and a refusal once, %s',
-    async (form, { onTestFinished }) => {
-      const { opened, endpoint } = await openRelayed(onTestFinished)
-      const failing = async (fault: 'http-500' | 'http-400'): Promise<number> => {
-        opened.engine.setFault(null)
-        opened.engine.setFault({ fault })
-        const before = opened.arrivals()
-        const error = await driver
-          .send(endpoint, driver.begin(ask(`Look, ${fault}.`)), { form, retries: 10 })
-          .catch((thrown: unknown) => thrown)
-        expect(driver.isStatusError(error, 400), String(error)).toBe(true)
-        return opened.arrivals() - before
-      }
-      expect(await failing('http-500')).toBe(3)
-      expect(await failing('http-400')).toBe(1)
-      opened.engine.setFault(null)
-      const { trained } = accountOf(await opened.door.seal())
-      expect(trained).toEqual([])
-    },
-  )
-
-  it.concurrent('a failure that is over at the second repeat costs a client of two repeats nothing', async ({ onTestFinished }) => {
-    const { opened, endpoint } = await openRelayed(onTestFinished)
-    opened.engine.setFault({ fault: 'http-500', times: 2 })
-    const { answer } = await driver.send(endpoint, driver.begin(ask('Look.')), { form: 'stream', retries: 2 })
-    expect(answer.text).toContain('look.')
-    expect(accountOf(await opened.door.seal())).toEqual({
-      trained: [2],
-      untrained: [
-        [0, 'failed'],
-        [1, 'failed'],
-      ],
+    it.concurrent('a stream that is cut after its last event leaves one trained answer, whether the SDK minds or not', async ({
+      onTestFinished,
+    }) => {
+      const { opened, endpoint, relay } = await openRelayed(onTestFinished, { streamMode })
+      relay.lose({ type: 'after an event', holding: TERMINAL[driver.dialect] })
+      const asked = await askUntilAnswered(driver, endpoint, 'Look.', 'stream')
+      expect(relay.isLost()).toBe(true)
+      await driver.send(endpoint, asked.next, { form: 'stream' })
+      const sealed = await opened.door.seal()
+      const gone = sealed.calls.find((call) => said(sealed, call) === asked.answer.text)
+      expect(accountOf(sealed).trained).toEqual([gone?.sequence, sealed.calls.length - 1])
     })
-  })
 
-  it.concurrent('two open connections that ask the same are two turns, of which each is trained that is gone on with', async ({
-    onTestFinished,
-  }) => {
-    const { opened, endpoint } = await openRelayed(onTestFinished)
-    const both = [askUntilAnswered(driver, endpoint, HELD, 'stream'), askUntilAnswered(driver, endpoint, HELD, 'plain')] as const
-    await untilDuring(Promise.race(both), () => opened.asked().length > 1)
-    await opened.release()
-    const [one] = await Promise.all(both)
-    await driver.send(endpoint, one.next, { form: 'stream' })
-    const sealed = await opened.door.seal()
-    expect(sealed.calls.map(({ status, delivery }) => [status, delivery])).toEqual(Array(3).fill(['ok', 'yes']))
-    const { trained, untrained } = accountOf(sealed)
-    expect(trained).toHaveLength(2)
-    expect(untrained.map(([, reason]) => reason)).toEqual(['retry_abandoned'])
+    it.concurrent.for(FORMS)(
+      'a failure that lasts is asked for three times and no more, and a refusal once, %s',
+      async (form, { onTestFinished }) => {
+        const { opened, endpoint } = await openRelayed(onTestFinished, { streamMode })
+        const failing = async (fault: 'http-500' | 'http-400'): Promise<number> => {
+          opened.engine.setFault(null)
+          opened.engine.setFault({ fault })
+          const before = opened.arrivals()
+          const error = await driver
+            .send(endpoint, driver.begin(ask(`Look, ${fault}.`)), { form, retries: 10 })
+            .catch((thrown: unknown) => thrown)
+          expect(driver.isStatusError(error, 400), String(error)).toBe(true)
+          return opened.arrivals() - before
+        }
+        expect(await failing('http-500')).toBe(3)
+        expect(await failing('http-400')).toBe(1)
+        opened.engine.setFault(null)
+        const { trained } = accountOf(await opened.door.seal())
+        expect(trained).toEqual([])
+      },
+    )
+
+    it.concurrent('a failure that is over at the second repeat costs a client of two repeats nothing', async ({ onTestFinished }) => {
+      const { opened, endpoint } = await openRelayed(onTestFinished, { streamMode })
+      opened.engine.setFault({ fault: 'http-500', times: 2 })
+      const { answer } = await driver.send(endpoint, driver.begin(ask('Look.')), { form: 'stream', retries: 2 })
+      expect(answer.text).toContain('look.')
+      expect(accountOf(await opened.door.seal())).toEqual({
+        trained: [2],
+        untrained: [
+          [0, 'failed'],
+          [1, 'failed'],
+        ],
+      })
+    })
+
+    it.concurrent('two open connections that ask the same are two turns, of which each is trained that is gone on with', async ({
+      onTestFinished,
+    }) => {
+      const { opened, endpoint } = await openRelayed(onTestFinished, { streamMode })
+      const both = [askUntilAnswered(driver, endpoint, HELD, 'stream'), askUntilAnswered(driver, endpoint, HELD, 'plain')] as const
+      await untilDuring(Promise.race(both), () => opened.asked().length > 1)
+      await opened.release()
+      const [one] = await Promise.all(both)
+      await driver.send(endpoint, one.next, { form: 'stream' })
+      const sealed = await opened.door.seal()
+      expect(sealed.calls.map(({ status, delivery }) => [status, delivery])).toEqual(Array(3).fill(['ok', 'yes']))
+      const { trained, untrained } = accountOf(sealed)
+      expect(trained).toHaveLength(2)
+      expect(untrained.map(([, reason]) => reason)).toEqual(['retry_abandoned'])
+    })
   })
 })
 
 type Opened = { readonly opened: Gateway; readonly relay: Relay; readonly endpoint: Endpoint }
 
-async function openRelayed(
-  onTestFinished: (close: () => Promise<void>) => void,
-  settings: Partial<BoundarySettings> = {},
-): Promise<Opened> {
+async function openRelayed(onTestFinished: (close: () => Promise<void>) => void, settings: Partial<BoundarySettings>): Promise<Opened> {
   const opened = await openGateway({ script: SCRIPT, settings })
   const relay = await openRelay(Number(new URL(opened.endpoint.origin).port))
   onTestFinished(async () => {
