@@ -1,5 +1,5 @@
-// A pause of inference and a gateway's thread that is lost in it: the one that comes back holds its calls as well.
-import { afterEach, expect, it } from 'vitest'
+// A pause of inference and a gateway's thread that is lost in it: the one that comes back holds its calls, and the time of their agents, as well.
+import { afterEach, expect, it, vi } from 'vitest'
 import { chatAgent, openTestNode, type TestNode } from './fixtures/threaded-node.ts'
 
 let bench: TestNode | null = null
@@ -33,4 +33,33 @@ it('a gateway thread that is lost in a pause comes back paused, probes nothing, 
   await running.until(() => events.some((event) => event.type === 'task.completed'))
   const { sessions } = await running.readTask('task')
   expect(sessions.map(({ attempt, summary }) => [attempt, summary?.outcome])).toEqual(Array(2).fill([2, 'completed']))
+}, 120_000)
+
+it('an agent that is held for longer than its budget has lost nothing of it, in a thread that came back as in one that was there', async () => {
+  const [budgetSeconds, heldMs] = [3, 4_000]
+  bench = await openTestNode({ gateways: 1, maxAttempts: 2 })
+  const running = bench
+  const { node, log, events } = running
+  const { gateways } = node.inference
+  const [gateway] = gateways
+  if (gateway === undefined) throw new Error('one gateway was asked for')
+  // Budgets run on the node's own clock, so they are held against as much real time.
+  const hold = async (): Promise<void> => {
+    await expect.poll(async () => (await node.inference.read(gateway))?.waiting, { timeout: 60_000 }).toBe(1)
+    const from = performance.now()
+    await vi.waitUntil(() => performance.now() - from > heldMs, { timeout: 60_000, interval: 50 })
+    expect(events.filter(({ type }) => type === 'task.completed')).toEqual([])
+  }
+
+  await running.submit('task', { agent: chatAgent(2, 10), timeout_seconds: budgetSeconds, callback_url: null })
+  await running.until(() => events.some((event) => event.type === 'session.state_changed' && event.status === 'RUNNING'))
+  expect(await node.inference.pause(gateways, 60_000)).toMatchObject({ ok: true })
+  await hold()
+  void node.inject(gateway, 'exit')
+  await running.until(() => log.includes('gateway-lost'))
+  await hold()
+  await node.inference.resume(gateways)
+  await running.until(() => events.some((event) => event.type === 'task.completed'))
+  const { sessions } = await running.readTask('task')
+  expect(sessions.map(({ attempt, summary }) => [attempt, summary?.outcome])).toEqual([[2, 'completed']])
 }, 120_000)
