@@ -12,8 +12,8 @@ export const CAPTURE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a capture that never called the model counts as completed',
     file: 'src/actors/session/capture.ts',
-    find: 'if (calls === 0) return',
-    replace: 'if (calls < 0) return',
+    find: 'return state.calls === 0 ?',
+    replace: 'return state.calls < 0 ?',
     suites: ['test/model/session-captures.test.ts'],
   },
   {

@@ -103,8 +103,8 @@ export const ENGINE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a budget beyond the context is sent as it is',
     file: 'src/proxy/generation.ts',
-    find: 'return counted !== null && counted < context ? context - counted : null',
-    replace: 'return counted !== null && counted > context ? context - counted : null',
+    find: 'room !== null && room >= 1 ? room :',
+    replace: 'room !== null && room < 1 ? room :',
     suites: ['test/unit/proxy-profiles-applied.test.ts'],
   },
   {

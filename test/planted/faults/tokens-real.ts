@@ -77,8 +77,8 @@ export const REAL_TOKEN_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a turn that was turned into other ids after one that held is not told',
     file: 'src/trajectory/relations.ts',
-    find: 'relateRoot(context, index, lastActive) : relateBranch(context, index)',
-    replace: 'relateRoot(context, index, lastActive) : null',
+    find: 'relateRoot(roots, index)) : relateBranch(context, index)',
+    replace: 'relateRoot(roots, index)) : null',
     suites: ['test/unit/trajectory-relations.test.ts'],
   },
   {
