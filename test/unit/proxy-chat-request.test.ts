@@ -94,6 +94,26 @@ describe('an effort of thinking', () => {
     expect(call.diagnostics).toEqual(notes)
   })
 
+  it.each([
+    { body: { reasoning: { effort: 'low' } }, sent: { reasoning_effort: 'low' }, notes: [] },
+    {
+      body: { reasoning: { effort: 'max', exclude: true } },
+      sent: { reasoning_effort: 'high' },
+      notes: [
+        { code: 'field-dropped', detail: 'reasoning.exclude' },
+        { code: 'field-approximated', detail: 'reasoning.effort: max became high' },
+      ],
+    },
+    { body: { reasoning: { effort: 'low' }, reasoning_effort: 'high' }, sent: { reasoning_effort: 'high' }, notes: [] },
+    { body: { reasoning: { effort: 'none' } }, sent: { chat_template_kwargs: { enable_thinking: false } }, notes: [] },
+    { body: { reasoning: null }, sent: {}, notes: [] },
+    { body: { reasoning: true }, sent: {}, notes: [{ code: 'field-dropped', detail: 'reasoning' }] },
+  ])('reads an effort in the form that routers have for it: $body', ({ body, sent, notes }) => {
+    const call = accepted(body)
+    expect(call.request.parameters).toEqual(sent)
+    expect(call.diagnostics).toEqual(notes)
+  })
+
   it('of none gives way to what is said in the template’s own terms', () => {
     const call = accepted({ reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true, x: 1 } })
     expect(call.request.parameters).toEqual({ chat_template_kwargs: { enable_thinking: true, x: 1 } })
@@ -226,6 +246,7 @@ describe('refused in the terms of the caller', () => {
     { body: { messages: [{ role: 'assistant', content: 'x', reasoning_content: 5 }] }, param: 'messages[0].reasoning_content' },
     { body: { messages: [{ role: 'assistant', content: 'x', reasoning: 5 }] }, param: 'messages[0].reasoning' },
     { body: { reasoning_effort: 3 }, param: 'reasoning_effort' },
+    { body: { reasoning: { effort: 3 } }, param: 'reasoning.effort' },
     { body: { n: 2 }, param: 'n' },
     { body: { n: '1' }, param: 'n' },
     { body: { stream: 'yes' }, param: 'stream' },

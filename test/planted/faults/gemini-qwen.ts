@@ -75,4 +75,11 @@ export const GEMINI_QWEN_FAULTS: readonly PlantedFault[] = [
     replace: 'return { failed: false, reason: `qwen_code ended without',
     suites: QWEN,
   },
+  {
+    name: 'an effort in the form of routers, as Qwen Code tells it, is lost',
+    file: 'src/proxy/dialects/openai-chat/request.ts',
+    find: 'isPlain ? body.reasoning_effort : reasoning.effort',
+    replace: 'body.reasoning_effort',
+    suites: ['test/unit/proxy-chat-request.test.ts'],
+  },
 ]

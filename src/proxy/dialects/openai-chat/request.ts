@@ -1,8 +1,8 @@
 // OpenAI chat completions → the pivot: what is kept, what is dropped with a note, what is refused in the caller's terms.
 import type { Diagnostic } from '../../../contract/call.ts'
 import { type NormalisedCall, orphanedResult } from '../../chat.ts'
-import type { JsonObject } from '../../json.ts'
-import { noteDropped } from '../../notes.ts'
+import { isObject, type JsonObject } from '../../json.ts'
+import { note, noteDropped } from '../../notes.ts'
 import { PARAMETER_NAMES, readParameters } from '../../parameters.ts'
 import type { ReadContext, ReadRequest } from '../dialect.ts'
 import { isAbsent, modelName, object, optionalBoolean, optionalBudget, orRefuse, reading, refuse } from '../reading.ts'
@@ -15,10 +15,13 @@ import { readToolChoice, readTools } from './tools.ts'
 const KNOWN = new Set([
   ...(
     'model messages tools tool_choice parallel_tool_calls stream stream_options n max_completion_tokens logprobs top_logprobs ' +
-    'user store metadata service_tier prompt_cache_key prompt_cache_retention safety_identifier'
+    'user store metadata reasoning service_tier prompt_cache_key prompt_cache_retention safety_identifier'
   ).split(' '),
   ...PARAMETER_NAMES,
 ])
+
+/** Of the field `reasoning`. */
+const EFFORT = new Set(['effort'])
 
 export function readChat(body: JsonObject, context: ReadContext): ReadRequest<ChatWishes> {
   return reading(() => {
@@ -60,11 +63,24 @@ export function normalise(body: JsonObject, { tier, pins }: ReadContext): { read
   }
 }
 
-/** `none` turns thinking off: not every engine knows it as an effort. */
+/** OpenAI has a field for the effort; clients that speak to routers have one for all that they say of reasoning, with the effort in it. */
 function readThinking(body: JsonObject, diagnostics: Diagnostic[]): JsonObject {
-  const { reasoning_effort: effort, chat_template_kwargs: stated } = body
+  const { chat_template_kwargs: stated } = body
+  const reasoning = readReasoning(body.reasoning, diagnostics)
+  const isPlain = !isAbsent(body.reasoning_effort)
+  const effort = isPlain ? body.reasoning_effort : reasoning.effort
+  // Not every engine knows `none` as an effort.
   if (effort === 'none') return { ...thinkingSwitch(false, stated), reasoning_effort: null }
-  return { reasoning_effort: readEffort(effort, 'reasoning_effort', diagnostics) }
+  return { reasoning_effort: readEffort(effort, isPlain ? 'reasoning_effort' : 'reasoning.effort', diagnostics) }
+}
+
+function readReasoning(value: unknown, diagnostics: Diagnostic[]): JsonObject {
+  if (isObject(value)) {
+    noteDropped(value, EFFORT, 'reasoning', diagnostics)
+    return value
+  }
+  if (!isAbsent(value)) note('field-dropped', 'reasoning', diagnostics)
+  return {}
 }
 
 function wantsUsage(value: unknown): boolean {
