@@ -213,11 +213,12 @@ function serverEntry(server: McpServer): readonly [string, SettingsFile] {
 }
 
 /**
- * The `result` event is searched as text: it repeats the whole final answer, so its front may be cut off. Inside a JSON string the quotes
- * would be escaped, so a match is a field of the event. A run that uses up a limit has none, and says so on stderr.
+ * The `result` event is searched as text: it repeats the whole final answer, so its front may be cut off, with all but what follows that
+ * answer. Inside a JSON string the quotes would be escaped, so a match is a field of the event. A run that uses up a limit has none, and
+ * says so on stderr.
  */
 function verdictOf(stdoutTail: string, stderrTail: string): HarnessVerdict {
-  const result = stdoutTail.split('\n').findLast((line) => /"type":"result"[,}]/.test(line))
+  const result = stdoutTail.split('\n').findLast((line) => /"type":"result"[,}]|"permission_denials":\[/.test(line))
   if (result === undefined) {
     const last = stderrTail.split('\n').findLast((line) => line.trim() !== '')
     return { failed: true, reason: `qwen_code ended without a result${last === undefined ? '' : `: ${last.trim()}`}` }

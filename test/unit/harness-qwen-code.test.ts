@@ -132,6 +132,7 @@ describe('qwen_code', () => {
 
   it.each<[string, string, string, ReturnType<Harness['verdict']>]>([
     ['a good end', said + good, 'a warning', { failed: false }],
+    ['a result whose front is cut off', good.slice(good.indexOf('one.')), '', { failed: false }],
     ['a failed call', said + bad, '', { failed: true, reason: 'qwen_code ended with an error: [API Error: 400 \\"no\\"]' }],
     ['a text that quotes an error', line({ type: 'result', is_error: false, result: '"is_error":true' }), '', { failed: false }],
     [
