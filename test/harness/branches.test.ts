@@ -1,10 +1,10 @@
-// Conversations that part, made by the CLIs themselves: sub-agents side by side, and a history that a summary takes the place of.
+// Sub-agents, made by the CLIs themselves: side by side, one after another, and of one another.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { call, type SampledCall, type Script, type SubScript } from './answers.ts'
-import { accountFor } from './laws.ts'
+import { accountFor, partingsOf, rolesOf } from './laws.ts'
 import { type Bench, openBench, type Rollout } from './rollout.ts'
 import { TEST_MS } from './suite.ts'
-import { claudeHands, geminiHands, type Hands, opencodeHands, piHands, plainCodexHands, qwenHands } from './tasks.ts'
+import { claudeHands, geminiHands, type Hands, opencodeHands, plainCodexHands, qwenHands } from './tasks.ts'
 
 let bench: Bench
 beforeAll(async () => {
@@ -18,16 +18,6 @@ function soleSession({ sessions }: Rollout) {
   expect([session.outcome, session.error]).toEqual(['completed', null])
   return session
 }
-
-/** Where calls begin something new: the kind of the edge, then the places of both among the calls of the session. */
-function partingsOf(rollout: Rollout) {
-  const { records, edges } = soleSession(rollout)
-  const place = (id: string | null) => records.findIndex((record) => record.id === id)
-  return edges.flatMap(({ kind, call_id, of }) => (kind === 'extends' ? [] : [[kind, place(call_id), place(of)]]))
-}
-
-const rolesOf = ({ sessions }: Rollout) =>
-  sessions.flatMap(({ traces }) => traces.map(({ metadata }) => [metadata.segment_role, metadata.turns.length]))
 
 const ERRAND = 'SUB-TASK: look around'
 const claudeSpawn = call('Agent', {
@@ -194,98 +184,6 @@ describe('a sub-agent of a sub-agent', () => {
         ['subagent', 1],
       ])
       expect(accountFor(rollout, { chains: 4, breaks: { subagent_of: 3 } })).toEqual({ turns: 7, aux: 0, retries: 0, repeats: 0 })
-    },
-    TEST_MS,
-  )
-})
-
-describe('a history that grows too long', () => {
-  const FINDING = 'All that was asked for has been counted; nothing is left to be done.'
-
-  it(
-    'is summarised by Codex in a call without tools, and both that and what comes after are chains of the same agent',
-    async () => {
-      const script: Script = [
-        (last) =>
-          last.includes('produced a summary')
-            ? { text: 'I go on.', calls: [plainCodexHands.shell('echo again')] }
-            : { text: 'I count.', calls: [plainCodexHands.shell('seq 1 4000')] },
-        () => ({ text: 'Done.' }),
-      ]
-      // Above a first prompt, below one with the numbers.
-      const rollout = await bench.run({ harness: 'codex', settings: { auto_compact_token_limit: 10_000 } }, script)
-      expect(partingsOf(rollout)).toEqual([
-        ['compaction_of', 1, 0],
-        ['compaction_of', 2, 1],
-      ])
-      expect(rolesOf(rollout)).toEqual([
-        ['main', 1],
-        ['main', 1],
-        ['main', 2],
-      ])
-      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
-      const purposes = rollout.sessions.flatMap(({ records }) => records.map(({ lineage }) => lineage?.purpose))
-      expect(purposes).toEqual(['turn', 'compaction', 'turn', 'turn'])
-    },
-    TEST_MS,
-  )
-
-  it(
-    'is summarised by Claude Code without its last turn, which it keeps beside the summary',
-    async () => {
-      let isSummarised = false
-      const step = (last: string) => {
-        if (last.includes('TEXT ONLY')) {
-          isSummarised = true
-          return { text: `<analysis>\nCounting.\n</analysis>\n\n<summary>\n${FINDING}\n</summary>` }
-        }
-        return isSummarised ? { text: 'Done.' } : { text: 'I count.', calls: [claudeHands.shell('seq 100000 104200')] }
-      }
-      const script = Array.from({ length: 12 }, () => step)
-      const rollout = await bench.run({ harness: 'claude_code', settings: { auto_compact_window: 100_000 } }, script)
-      expect(partingsOf(rollout)).toEqual([
-        ['compaction_of', 3, 2],
-        ['compaction_of', 4, 3],
-      ])
-      expect(rolesOf(rollout).map(([role]) => role)).toEqual(['main', 'main', 'main'])
-      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 5, aux: 0, retries: 0, repeats: 0 })
-    },
-    TEST_MS,
-  )
-
-  it(
-    'is summarised by OpenCode in a conversation of its own, without tools',
-    async () => {
-      let turns = 0
-      const step = () => {
-        turns += 1
-        return turns === 1 ? { text: 'I count.', calls: [opencodeHands.shell('seq 1 4000')] } : { text: 'Done.' }
-      }
-      // An answer of full length no longer fits behind the numbers.
-      const settings = { context_window: 20_000, max_tokens: 4_000 }
-      const rollout = await bench.run({ harness: 'opencode', settings }, [step, step, step])
-      expect(partingsOf(rollout)).toEqual([
-        ['compaction_of', 2, 1],
-        ['compaction_of', 3, 2],
-      ])
-      expect(rolesOf(rollout)).toEqual([
-        ['main', 2],
-        ['main', 1],
-        ['main', 1],
-      ])
-      expect(accountFor(rollout, { chains: 3, breaks: { D9: 2 } })).toEqual({ turns: 4, aux: 0, retries: 0, repeats: 0 })
-    },
-    TEST_MS,
-  )
-
-  it(
-    'is summarised by Pi when its work is done: nothing goes on from there, and it is a side call',
-    async () => {
-      const count = () => ({ text: 'I count.', calls: [piHands.shell('seq 1 4000')] })
-      const script: Script = [count, count, () => ({ text: 'Done.' })]
-      const rollout = await bench.run({ harness: 'pi', settings: { context_window: 32_000, max_tokens: 4_096 } }, script)
-      expect(partingsOf(rollout)).toEqual([['aux', 3, expect.any(Number)]])
-      expect(accountFor(rollout, { chains: 1, breaks: { aux: 1 } })).toEqual({ turns: 3, aux: 1, retries: 0, repeats: 0 })
     },
     TEST_MS,
   )

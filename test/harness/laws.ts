@@ -71,6 +71,19 @@ export function accountFor({ sessions, generations }: Rollout, lines: Lines = ON
   return { turns, aux, retries, repeats }
 }
 
+/** Where calls begin something new: the kind of the edge, then the places of both among the calls of their session. */
+export function partingsOf({ sessions }: Rollout, outcome = 'completed') {
+  expect(sessions.map((session) => session.outcome)).toEqual(sessions.map(() => outcome))
+  return sessions.flatMap(({ records, edges }) => {
+    const place = (id: string | null) => records.findIndex((record) => record.id === id)
+    return edges.flatMap(({ kind, call_id, of }) => (kind === 'extends' ? [] : [[kind, place(call_id), place(of)]]))
+  })
+}
+
+/** Whose each chain is, and how many turns it has. */
+export const rolesOf = ({ sessions }: Rollout) =>
+  sessions.flatMap(({ traces }) => traces.map(({ metadata }) => [metadata.segment_role, metadata.turns.length]))
+
 export type Expected = {
   readonly dialect: CallRecord['dialect']
   readonly model: string
