@@ -91,7 +91,7 @@ export type CallRecord = {
   readonly httpStatus: number
   readonly finishReason: FinishReason | null
   readonly delivery: Delivery
-  /** SHA-256 of the normalised request: equal digests in one session are retries of one turn. */
+  /** SHA-256 of what the model is to see, and of who asks: equal digests in one session are retries of one turn. */
   readonly digest: string
   readonly retryOf: CallId | null
   /** Indexes into the session's message pool: the prompt in order, then the answer's one message. */

@@ -2,6 +2,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest'
+import { anthropic } from '../../src/proxy/dialects/anthropic/dialect.ts'
+import { openaiResponses } from '../../src/proxy/dialects/openai-responses/dialect.ts'
+import { type Failure, failure, inARow } from '../../src/proxy/failure.ts'
 import type { Script } from '../harness/answers.ts'
 import { byPort } from '../harness/detour.ts'
 import { accountFor } from '../harness/laws.ts'
@@ -60,13 +63,47 @@ it.each([
     const running = run(`${harness}-by-detour`, script(hands))
     // Both run a call as soon as they have the whole of it.
     await vi.waitUntil(() => existsSync(join(bench.out, 'takes.txt')), { timeout: TEST_MS })
-    relay.cut('a cut')
+    relay.cut(null)
     const rollout = await running
     expect(relay.isLost()).toBe(true)
     expect(ends(rollout)).toEqual([['completed', null]])
     expect(rollout.files).toEqual({ 'takes.txt': 'take 1\n' })
     expect(accountFor(rollout)).toEqual({ turns: 2, aux: 0, retries: 0, repeats: 0 })
     expect(rollout.sessions.map(({ records }) => records.map(({ retryOf }) => retryOf))).toEqual([[null, null]])
+  },
+  TEST_MS,
+)
+
+it.each([
+  { harness: 'codex', dialect: openaiResponses, body: { model: 'm', input: 'hi', stream: true }, hands: plainCodexHands },
+  {
+    harness: 'claude_code',
+    dialect: anthropic,
+    body: { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'hi' }], stream: true },
+    hands: claudeHands,
+  },
+])(
+  '$harness asks again when a failure that may pass follows the head of its stream, and ends when it is told as final',
+  async ({ harness, dialect, body, hands }) => {
+    const told = (reason: Failure): string => {
+      const read = dialect.read(body, { tier: 'train', pins: {}, url: { model: null, form: null } })
+      if (!read.ok) throw new Error('the dialect reads what its clients send')
+      const stream = read.reply.stream({ id: 'ab'.repeat(16), createdSeconds: 1, model: 'm' })
+      return stream.open(null) + stream.failure(reason)
+    }
+    const passing = failure('engine-unreachable', 'no inference server can be reached')
+    relay.lose({ type: 'on the way', instead: told(passing) })
+    const rollout = await run(`${harness}-by-detour`, script(hands))
+    expect([relay.isLost(), relay.requests()]).toEqual([true, 3])
+    expect(ends(rollout)).toEqual([['completed', null]])
+    expect(rollout.files).toEqual({ 'takes.txt': 'take 2\n' })
+    expect(accountFor(rollout)).toEqual({ turns: 2, aux: 0, retries: 1, repeats: 0 })
+
+    relay.lose({ type: 'on the way', instead: told(inARow(passing, 5)) })
+    const ended = await run(`${harness}-by-detour`, script(hands))
+    expect([relay.isLost(), relay.requests()]).toEqual([true, 4])
+    expect(ended.sessions.map(({ outcome }) => outcome)).toEqual(['agent_error'])
+    expect(ended.files).toEqual({})
   },
   TEST_MS,
 )
@@ -89,7 +126,7 @@ it(
   async () => {
     const running = run(FALLING_BACK, script(claudeHands, 1_500))
     bench.model.onAsked((generation) => {
-      if (generation === 1) setImmediate(() => relay.cut('an empty stream'))
+      if (generation === 1) setImmediate(() => relay.cut(''))
     })
     const rollout = await running
     expect(ends(rollout)).toEqual([['completed', null]])
@@ -103,7 +140,7 @@ it(
 it(
   'ST-06: Claude Code that asks again without a stream for an answer that was lost retries, and one of the two is trained',
   async () => {
-    relay.lose({ type: 'on the way', instead: 'an empty stream' })
+    relay.lose({ type: 'on the way', instead: '' })
     const rollout = await run(FALLING_BACK, script(claudeHands))
     expect(ends(rollout)).toEqual([['completed', null]])
     expect(rollout.files).toEqual({ 'takes.txt': 'take 2\n' })

@@ -9,16 +9,16 @@ export type Loss =
   /** Passed on up to the end of the first event in which the text is found, then cut; `isHeld`: then nothing, until `cut` is called. */
   | { readonly type: 'after an event'; readonly holding: RegExp; readonly isHeld?: boolean }
   /** Read to its end, of which the client gets nothing: the sender cannot know. */
-  | { readonly type: 'on the way'; readonly instead?: Instead }
+  | { readonly type: 'on the way'; readonly instead: Instead }
 
-/** What the client gets in its place: nothing, or a stream of nothing, as from a proxy whose upstream has gone. */
-type Instead = 'a cut' | 'an empty stream'
+/** The body of a stream that the client gets in its place; null: a cut. */
+type Instead = string | null
 
 export type Relay = {
   readonly port: number
   /** What happens to the next answer; the one after it is passed on. */
   lose(loss: Loss): void
-  /** Cuts what is open, on both sides. */
+  /** Ends what is open, on both sides. */
   cut(instead: Instead): void
   /** True when it has happened. */
   isLost(): boolean
@@ -27,7 +27,6 @@ export type Relay = {
   close(): Promise<void>
 }
 
-const EMPTY_STREAM = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'
 /** The last piece of a chunked body. */
 const LAST_CHUNK = '0\r\n\r\n'
 
@@ -83,7 +82,7 @@ export async function openRelay(modelPort: number): Promise<Relay> {
       isLost = false
     },
     cut(instead) {
-      for (const way of open) way.cut(instead === 'a cut' ? '' : EMPTY_STREAM)
+      for (const way of open) way.cut(streamOf(instead))
     },
     isLost: () => isLost,
     requests: () => requests,
@@ -108,10 +107,16 @@ function lastOf(loss: Loss, answered: string): string | null {
     }
     case 'on the way':
       if (!answered.endsWith(LAST_CHUNK) && !isWhole(answered)) return null
-      return loss.instead === 'an empty stream' ? EMPTY_STREAM : ''
+      return streamOf(loss.instead)
     default:
       return unreachable(loss)
   }
+}
+
+/** As from a proxy whose upstream has gone. */
+function streamOf(body: Instead): string {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n'
+  return body === null ? '' : `${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
 /** The head of an answer, and so much of its body as has come. */

@@ -49,7 +49,7 @@ const TERMINAL = {
 /** Lost when the node has sent all of it: only the client's asking again tells that it was lost. */
 const SENT: readonly { readonly name: string; readonly forms: readonly Form[]; readonly loss: Loss }[] = [
   { name: 'reset before its head', forms: FORMS, loss: { type: 'before the head' } },
-  { name: 'lost on its way', forms: FORMS, loss: { type: 'on the way' } },
+  { name: 'lost on its way', forms: FORMS, loss: { type: 'on the way', instead: null } },
   { name: 'cut in the middle', forms: ['stream'], loss: { type: 'after an event', holding: / look/ } },
 ]
 
@@ -80,7 +80,7 @@ describe.each(['synthetic', 'live'] as const)('with streaming %s,', (streamMode)
         const { opened, endpoint, relay } = await openRelayed(onTestFinished, { streamMode })
         const asking = askUntilAnswered(driver, endpoint, HELD, form)
         await untilDuring(asking, () => opened.asked().length > 0)
-        relay.cut('a cut')
+        relay.cut(null)
         await untilDuring(asking, () => opened.arrivals() > 1)
         await opened.release()
         const asked = await asking
