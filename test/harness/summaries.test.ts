@@ -113,11 +113,12 @@ describe('a history that grows too long', () => {
         const long = "yes 'the quick brown fox jumps over the lazy dog' | head -1100"
         return turns <= 3 ? { text: 'I read.', calls: [piHands.shell(long)] } : { text: 'Done.' }
       }
-      const rollout = await small.run(
-        { harness: 'pi' },
-        Array.from({ length: 6 }, () => step),
-      )
-      await small.close()
+      const rollout = await small
+        .run(
+          { harness: 'pi' },
+          Array.from({ length: 6 }, () => step),
+        )
+        .finally(() => small.close())
       expect(partingsOf(rollout, 'agent_error')).toEqual([
         ['compaction_of', 4, 2],
         ['compaction_of', 5, 4],
