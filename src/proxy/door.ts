@@ -307,8 +307,10 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
       const question = questionOf(asked.dialect, asked.lineage, normalised.request)
       if (isAwaited(dedupe, question)) {
         const [effect] = apply({ type: 'arrived', call: callId(''), question })
-        const adopted = effect === undefined ? undefined : running.get(effect.call)
-        if (adopted !== undefined) return { ok: true, turn: adopted.turn }
+        const turn = effect === undefined ? undefined : running.get(effect.call)?.turn
+        // An answer that is whole is told as one: what was told of it while it grew was for another client.
+        const isWhole = turn !== undefined && dedupe.turns.get(turn.call)?.progress.type === 'answered'
+        if (turn !== undefined) return { ok: true, turn: isWhole ? { ...turn, live: null } : turn }
       }
       const farewell = spending.farewell()
       if (farewell !== null) return { ok: true, turn: unrecorded(farewell) }

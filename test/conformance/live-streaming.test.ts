@@ -242,9 +242,12 @@ describe('a client', () => {
     await passUntil(scene, first, 'One')
     first.leave()
     await passAll(scene, () => scene.records.length > 0)
+    await scene.pass(0)
     const second = scene.call(door, anthropicCodec, HELLO)
     await until(second.isEnded)
     expect(saidTo(anthropicCodec, second).text).toBe(TEXT)
+    // What the prompt costs is known by now, and told at the head.
+    expect(/"input_tokens":(\d+)/.exec(second.text())?.[1]).not.toBe('0')
     expect(scene.asked()).toHaveLength(1)
   })
 

@@ -57,6 +57,21 @@ export const LIVE_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/proxy-telling.test.ts'],
   },
   {
+    name: 'an answer that is whole is heard as it grew for another client',
+    file: 'src/proxy/door.ts',
+    find: 'isWhole ? { ...turn, live: null } : turn',
+    replace: 'turn',
+    suites: LIVE,
+    tests: 'asks again after the end',
+  },
+  {
+    name: 'a client that heard the beginning of another answer is told the end of this one',
+    file: 'src/proxy/exchange.ts',
+    find: 'if (hasHeard && turn.live?.leadsTo(outcome.answer) !== true) {',
+    replace: 'if (hasHeard && turn.live === null) {',
+    suites: ['test/unit/proxy-hearing.test.ts'],
+  },
+  {
     name: 'an answer that is not what was told is ended as if it were',
     file: 'src/proxy/live/live-answer.ts',
     find: 'leadsTo: (answer) => isBeginning(told, answer),',
