@@ -24,6 +24,7 @@ export type Circumstances = {
 }
 
 const KNOWN_STATUSES = new Set([200, 400, 401, 403, 404, 405, 413, 415, 417, 426, 429, 431, 500, 502, 503, 504])
+const LAST_WORD = /\(\d+ times in a row\)/
 const OUR_OWN_FAULT = /the gateway failed to serve this call|gateway_error/
 
 export function judge(plan: Plan, outcome: Outcome, given: Circumstances): Verdict {
@@ -153,6 +154,8 @@ function judgeFailure(plan: Plan, reply: Reply, body: string, given: Circumstanc
   const isWished = wishedFaults(plan).some((name) => name === `http-${status}`)
   if (status === 429 && !isWished && given.atOnce < 5) return wrong(`429 without a crowd: ${describe(reply)}`)
   if (status === 429 || isWished) return failed('engine fault')
+  // What keeps failing is told at last with a status that no client takes for a passing one.
+  if (status === 400 && mayFail(plan, given) && LAST_WORD.test(body)) return failed('engine fault')
   switch (expectation.type) {
     case 'status':
       return expectation.statuses.includes(status)
