@@ -14,6 +14,7 @@ import { type ModelPort, openModelPort } from '../../src/proxy/model-port.ts'
 import { openBoundary } from '../../src/proxy/open-boundary.ts'
 import { openArena } from '../../src/tokens/arena.ts'
 import { readCalls } from '../../src/tokens/reader.ts'
+import { wholeGenerations } from '../lib/whole-generations.ts'
 
 const MODEL = 'qwen3-scripted'
 const TOOLS = [
@@ -159,10 +160,7 @@ const slow = (asked: Asked): Asked => ({
 
 /** Generations the engine did for this test, by their truth. */
 function emitted(since: number) {
-  return engine
-    .requests()
-    .slice(since)
-    .filter((request) => request.status === 200 && request.sampledIds.length > 0)
+  return wholeGenerations(engine.requests().slice(since)).filter((request) => request.status === 200 && request.sampledIds.length > 0)
 }
 
 async function expectExactTokens(since: number) {
@@ -231,7 +229,7 @@ describe.each(forms)('$form', ({ asked, stream }) => {
     expect(calls[1]?.retryOf).toBe(calls[0]?.id)
   })
 
-  it('aborted by the engine is generated again without the client noticing', async () => {
+  it('given up by the engine goes on without the client noticing', async () => {
     const since = engine.requests().length
     engine.setFault({ fault: 'abort', times: 1 })
     const turn = await ask(client(), asked, stream)

@@ -6,6 +6,7 @@ import type { EngineRequest } from '../../src/engine/scripted/request-log.ts'
 import type { SealedCalls } from '../../src/proxy/boundary.ts'
 import { isObject, parseObject } from '../../src/proxy/json.ts'
 import { type ReadCall, readCalls } from '../../src/tokens/reader.ts'
+import { wholeGenerations } from '../lib/whole-generations.ts'
 import type { Plan } from './plan.ts'
 import type { Folded } from './shapes.ts'
 
@@ -61,38 +62,9 @@ function auditGenerations({ sealed, engineRequests }: Books): readonly string[] 
     const messages = call.promptMessages.map((at): unknown => JSON.parse(sealed.messages[at] ?? 'null'))
     groupOf(keyOf(messages)).calls.push({ call, tokens: tokens[index] })
   }
-  for (const request of continued(engineRequests))
+  for (const request of wholeGenerations(engineRequests))
     groupOf(keyOf(isObject(request.body) ? request.body.messages : null)).requests.push(request)
   return [...groups.values()].flatMap(auditGroup)
-}
-
-/** One that goes on where an engine gave up stands for all of its answer, under the messages that it began with. */
-function continued(requests: readonly EngineRequest[]): readonly EngineRequest[] {
-  const whole: EngineRequest[] = []
-  // One engine may go on where another gave up, and each has a log of its own.
-  for (const request of requests.toSorted((one, other) => one.at - other.at)) {
-    const prompt = isObject(request.body) && Array.isArray(request.body.prompt) ? request.body.prompt : null
-    const begun = prompt === null ? undefined : whole.findLast((earlier) => isBegunBy(prompt, earlier))
-    if (prompt === null || begun === undefined) whole.push(request)
-    else {
-      const { body, promptIds, sampledIds, logprobs } = begun
-      const kept = prompt.length - promptIds.length
-      whole.push({
-        ...request,
-        body,
-        promptIds,
-        sampledIds: [...sampledIds.slice(0, kept), ...request.sampledIds],
-        logprobs: [...logprobs.slice(0, kept), ...request.logprobs],
-      })
-    }
-  }
-  return whole
-}
-
-/** The log knows what an engine would have sampled: what it gave up after is the beginning of it. */
-function isBegunBy(prompt: readonly unknown[], { promptIds, sampledIds }: EngineRequest): boolean {
-  const all = [...promptIds, ...sampledIds]
-  return prompt.length > promptIds.length && prompt.length <= all.length && prompt.every((id, at) => id === all[at])
 }
 
 /** The messages as text. An engine that refused calls whose arguments do not parse is shown empty ones: such arguments do not count. */
