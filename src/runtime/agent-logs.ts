@@ -1,6 +1,6 @@
 // What an agent CLI wrote down in its home: copied out when nothing of it runs any more, bounded, and never by way of a link.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { lstat, mkdir, readdir, realpath, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, opendir, realpath, writeFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { isUnder } from './sandbox-folder.ts'
@@ -49,17 +49,35 @@ async function findFiles(
 ): Promise<{ readonly files: readonly LogFile[]; readonly isComplete: boolean }> {
   const files: LogFile[] = []
   const open = paths.filter((path) => path !== home && isUnder(path, home))
+  let isComplete = true
   for (let looked = 0; ; looked += 1) {
     const path = open.shift()
-    if (path === undefined) return { files, isComplete: true }
+    if (path === undefined) return { files, isComplete }
     if (looked === maxNames) return { files, isComplete: false }
     // Neither it nor a folder on the way is a link.
     if ((await realpath(path).catch(() => null)) !== path) continue
     const stat = await lstat(path).catch(() => null)
     // A file with a second name may be one of anybody's.
     if (stat?.isFile() && stat.nlink === 1) files.push({ path, size: stat.size, changedAtMs: stat.mtimeMs })
-    if (stat?.isDirectory()) open.push(...(await readdir(path).catch(() => [])).map((name) => join(path, name)))
+    if (!stat?.isDirectory()) continue
+    const names = await namesIn(path, maxNames - looked - open.length)
+    open.push(...names.found)
+    isComplete &&= names.isComplete
   }
+}
+
+/** A folder with more names than may be looked at is not read to its end: they would not fit into memory either. */
+async function namesIn(folder: string, most: number): Promise<{ readonly found: readonly string[]; readonly isComplete: boolean }> {
+  const found: string[] = []
+  try {
+    for await (const { name } of await opendir(folder)) {
+      if (found.length >= most) return { found, isComplete: false }
+      found.push(join(folder, name))
+    }
+  } catch {
+    // What cannot be read is no log.
+  }
+  return { found, isComplete: true }
 }
 
 async function copy(path: string, size: number, target: string): Promise<void> {
