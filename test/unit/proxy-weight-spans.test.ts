@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { WeightSpan } from '../../src/contract/call.ts'
-import { joinedSpans, readWeights, soleVersion, wholeSpan } from '../../src/proxy/engines/weight-spans.ts'
+import { joinedSpans, named, readWeights, soleVersion, wholeSpan } from '../../src/proxy/engines/weight-spans.ts'
 
 const span = (start: number, end: number, version: string | null): WeightSpan => ({ start, end, version })
 
@@ -49,6 +49,18 @@ describe('a generation that went on in another one', () => {
     expectToCover(joined, 8)
     expect([soleVersion(joined), soleVersion(joined.slice(0, 1)), soleVersion([])]).toEqual([null, 'v1', null])
     expect([joinedSpans([], wholeSpan('v1', 2)), joinedSpans(wholeSpan('v1', 2), [])]).toEqual([[span(0, 2, 'v1')], [span(0, 2, 'v1')]])
+  })
+})
+
+describe('weights that no answer named', () => {
+  it.each<[string, readonly WeightSpan[], readonly WeightSpan[]]>([
+    ['of no token before it', [span(0, 2, null), span(2, 5, 'v1')], [span(0, 2, null), span(2, 5, 'v1')]],
+    ['where they are a span of their own', [span(0, 2, 'v1'), span(2, 5, null)], [span(0, 2, 'v1'), span(2, 5, 'v2')]],
+    ['where the span began with tokens that nobody knows it of', [span(0, 5, null)], [span(0, 2, null), span(2, 5, 'v2')]],
+    ['beside their neighbours', [span(0, 3, null), span(3, 5, 'v2')], [span(0, 2, null), span(2, 5, 'v2')]],
+  ])('are the ones the server names, from the third token on: %s', (_, weightSpans, expected) => {
+    expect(named({ weightVersion: null, weightSpans }, 'v2', 2).weightSpans).toEqual(expected)
+    expectToCover(expected, 5)
   })
 })
 

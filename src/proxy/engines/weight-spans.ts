@@ -35,7 +35,11 @@ export function joinedSpans(first: readonly WeightSpan[], next: readonly WeightS
 
 /** Tokens from `from` on that no answer named the weights of are of this version. */
 export function named<T extends Weights>(weights: T, version: string, from: number): T {
-  const weightSpans = weights.weightSpans.map((span) => (span.start >= from && span.version === null ? { ...span, version } : span))
+  const weightSpans = weights.weightSpans.flatMap((span) => {
+    if (span.version !== null || span.end <= from) return [span]
+    const before = span.start < from ? [{ ...span, end: from }] : []
+    return [...before, { start: Math.max(span.start, from), end: span.end, version }]
+  })
   return { ...weights, weightVersion: weights.weightVersion ?? version, weightSpans: compacted(weightSpans) }
 }
 
