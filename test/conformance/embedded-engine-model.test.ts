@@ -208,6 +208,8 @@ describe.each(ADAPTERS.map((each) => ({ ...each, kind: each.adapter.kind })))('t
       maxModelLen: CONTEXT,
       weightVersion: shape === 'sglang' ? '3' : null,
       logprobMode,
+      // Not asked for: answers are told when they are whole.
+      streams: false,
       detail: null,
     })
   })
