@@ -124,6 +124,7 @@ describe('an answer that was given up', () => {
     ['its logprobs did not come', ask(), {}, chatted([1], 'abort', { logprobs: null })],
     ['a stop string may lie across the cut', ask({ stop: ['x'] }), {}, chatted([1], 'abort')],
     ['a penalty looks at what was sampled', ask({ presence_penalty: 1 }), {}, chatted([1], 'abort')],
+    ['so may a penalty of repetitions', ask({ repetition_penalty: 1.5 }), {}, chatted([1], 'abort')],
     ['nothing may follow', ask({ max_tokens: 1 }), {}, chatted([1], 'abort')],
     [
       'an image is in its prompt',

@@ -43,9 +43,10 @@ const TOKEN_IN: { readonly [kind in EngineKind]: TokenIn } = {
 const FORGETFUL: { readonly [name: string]: (value: unknown) => boolean } = {
   // A match may lie across the cut.
   stop: (value) => Array.isArray(value) && value.length === 0,
-  // They look at what was sampled, not at the prompt.
+  // They look at what was sampled, not at the prompt; SGLang's penalty of repetitions does so, too (penaltylib/repetition_penalty.py).
   presence_penalty: (value) => value === 0,
   frequency_penalty: (value) => value === 0,
+  repetition_penalty: (value) => value === 1,
   min_tokens: (value) => value === 0,
   include_stop_str_in_output: (value) => value === false,
 }
@@ -56,7 +57,6 @@ const FREE: ReadonlySet<string> = new Set([
   'top_k',
   'min_p',
   'seed',
-  'repetition_penalty',
   'stop_token_ids',
   'ignore_eos',
   'skip_special_tokens',
