@@ -70,7 +70,12 @@ export const geminiCliHarness: Harness = {
   check(agent: AgentSpec): string | null {
     const settings = readSettings(settingsSchema, agent)
     if (!settings.ok) return settings.error
-    return checkPreset(NAME, agent) ?? checkOwnKeys(NAME, settings.settings.config, OWN_KEYS) ?? checkServers(agent)
+    return (
+      checkPreset(NAME, agent) ??
+      checkOwnKeys(NAME, settings.settings.config, OWN_KEYS) ??
+      checkMemory(settings.settings) ??
+      checkServers(agent)
+    )
   },
 
   plan(context) {
@@ -86,7 +91,7 @@ export const geminiCliHarness: Harness = {
     if (!mcp.ok) return mcp
     const modelName = context.agent.model_name ?? DEFAULT_MODEL
     const home = `${context.home}/.gemini`
-    const systemPrompt = `${home}/polar-system-prompt.md`
+    const systemPrompt = `${home}/${SYSTEM_PROMPT}`
     const env = agentEnvironment(context, {
       GOOGLE_GEMINI_BASE_URL: context.modelUrl,
       GEMINI_API_KEY: context.modelKey,
@@ -102,10 +107,8 @@ export const geminiCliHarness: Harness = {
     const prompt = promptOf(context, settings)
     const files = [...prompt.files, { path: `${home}/settings.json`, content: writeSettings(settingsOf(modelName, settings, mcp.servers)) }]
     if (settings.system_prompt !== undefined) files.push({ path: systemPrompt, content: settings.system_prompt })
-    if (settings.append_system_prompt !== undefined) {
-      const [name = 'GEMINI.md'] = settings.context_file_names ?? []
-      files.push({ path: `${home}/${name}`, content: settings.append_system_prompt })
-    }
+    if (settings.append_system_prompt !== undefined)
+      files.push({ path: `${home}/${memoryName(settings)}`, content: settings.append_system_prompt })
     const words = [program.words, '--output-format stream-json --approval-mode yolo --skip-trust', `--model ${quoted(modelName)}`]
     // It reads no file outside of the folders it was given.
     if (settings.instruction === 'file') words.push(`--include-directories ${quoted(posix.dirname(instructionFile(context)))}`)
@@ -122,6 +125,20 @@ export const geminiCliHarness: Harness = {
   },
 
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),
+}
+
+const SYSTEM_PROMPT = 'polar-system-prompt.md'
+
+/** The user's own memory is a file of its folder that has the name of a context file. */
+function memoryName({ context_file_names: [name = 'GEMINI.md'] = [] }: Settings): string {
+  return name
+}
+
+/** In that folder are its settings and its credentials, too. */
+function checkMemory(settings: Settings): string | null {
+  const name = memoryName(settings)
+  if (settings.append_system_prompt === undefined || (/.\.md$/i.test(name) && name !== SYSTEM_PROMPT)) return null
+  return `agent.settings.context_file_names: the first one is where agent.settings.append_system_prompt is kept: '${name}' must end in .md, and not be ${SYSTEM_PROMPT}`
 }
 
 function settingsOf(modelName: string, settings: Settings, servers: readonly McpServer[]): SettingsFile {

@@ -95,6 +95,16 @@ describe('gemini_cli', () => {
     ['no turn', { settings: { max_session_turns: 0 } }, 'max_session_turns'],
     ['a context file elsewhere', { settings: { context_file_names: ['../x'] } }, 'context_file_names'],
     [
+      'its settings for a memory',
+      { settings: { append_system_prompt: '{}', context_file_names: ['settings.json', 'A.md'] } },
+      "'settings.json' must end in .md",
+    ],
+    [
+      'one prompt for another',
+      { settings: { append_system_prompt: 'x', context_file_names: ['polar-system-prompt.md'] } },
+      'not be polar-system-prompt.md',
+    ],
+    [
       'another way in',
       { settings: { config: { security: { auth: { selectedType: 'vertex-ai' } } } } },
       'agent.settings.config.security.auth is set',
