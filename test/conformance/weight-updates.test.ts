@@ -1,6 +1,7 @@
 // A trainer updates the weights of an engine under a running session: pauses, cuts, sleep and new versions over real sockets.
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { CallRecord, EngineKind } from '../../src/contract/call.ts'
+import { openWorld, type World } from '../../src/kernel/world.ts'
 import { openEngineSession } from '../lib/engine-session.ts'
 
 const WAIT = { timeout: 30_000, interval: 5 }
@@ -8,6 +9,14 @@ const LONG_MS = 60_000
 const WORDS = 'one two three four five six seven eight nine ten eleven twelve'
 const script = { rules: [{ match: {}, choices: [{ text: WORDS }] }] }
 const ask = { messages: [{ role: 'user', content: 'count' }] }
+/** A token in a second of the engine's time, which the test lets pass; a probe's are there at once. */
+const slowly = {
+  rules: [
+    { match: { last_contains: 'count' }, choices: [{ text: WORDS, latency: { ttft_ms: 1_000, ms_per_token: 1_000 } }] },
+    ...script.rules,
+  ],
+}
+const DRAWN = 3
 
 type Session = Awaited<ReturnType<typeof openEngineSession>>
 
@@ -21,55 +30,69 @@ const isVllm = (kind: EngineKind): boolean => kind === 'vllm'
 const cutAll = (kind: EngineKind) => (isVllm(kind) ? post('/pause?mode=abort') : post('/pause_generation', { mode: 'abort' }))
 const goOnEngine = (kind: EngineKind) => post(isVllm(kind) ? '/resume' : '/continue_generation')
 
-/** Until the engine has drawn a token or more of the call. */
-async function whenDrawing(): Promise<void> {
+/** Until the engine has drawn some tokens of the call. */
+async function whenDrawing(time: World): Promise<void> {
   await vi.waitUntil(
     async () => /running_?re\w*\S* [1-9]|requests_running\S* [1-9]/.test(await (await fetch(`${session.engine.url}/metrics`)).text()),
     WAIT,
   )
-  const since = performance.now()
-  await vi.waitUntil(() => performance.now() - since > 60, WAIT)
+  await time.advance(DRAWN * 1_000)
+}
+
+/** The engine's time passes until the answer is there. */
+async function answered<T>(time: World, answer: Promise<T>): Promise<T> {
+  let isThere = false
+  const told = answer.finally(() => {
+    isThere = true
+  })
+  await vi.waitUntil(async () => {
+    await time.advance(60_000)
+    return isThere
+  }, WAIT)
+  return told
 }
 
 const spansOf = (record: CallRecord | undefined) => record?.weightSpans.map(({ version }) => version)
 
 describe.each<EngineKind>(['vllm', 'sglang', 'sglang-native'])('an update of the weights of %s', (kind) => {
   it('that cuts an answer off is a boundary in it: it goes on under the new weights, and each token is told by its own', async () => {
-    session = await openEngineSession(kind, script, { weightVersion: 'step-1', latency: { msPerToken: 20 } })
+    const time = openWorld({ seed: 1 })
+    session = await openEngineSession(kind, slowly, { weightVersion: 'step-1', scheduler: time })
     const answer = session.chat(ask)
-    await whenDrawing()
+    await whenDrawing(time)
     const paused = session.boundary.pause(LONG_MS)
     await cutAll(kind)
     expect(await paused).toBe('paused')
     session.engine.setWeightVersion('step-2')
     await goOnEngine(kind)
     session.boundary.resume()
-    expect((await answer).json.choices[0]).toMatchObject({ message: { content: WORDS }, finish_reason: 'stop' })
+    expect((await answered(time, answer)).json.choices[0]).toMatchObject({ message: { content: WORDS }, finish_reason: 'stop' })
     const [record] = session.records
     const [cut, rest] = session.generated()
-    expect(cut?.sampledIds.length).toBeGreaterThan(0)
+    expect(cut?.sampledIds).toHaveLength(DRAWN)
     expect(record).toMatchObject({
       status: 'ok',
       captureError: null,
       weightVersion: null,
       weightSpans: [
-        { start: 0, end: cut?.sampledIds.length, version: 'step-1' },
-        { start: cut?.sampledIds.length, version: 'step-2' },
+        { start: 0, end: DRAWN, version: 'step-1' },
+        { start: DRAWN, version: 'step-2' },
       ],
     })
-    expect(record?.weightSpans.at(-1)?.end).toBe((cut?.sampledIds.length ?? 0) + (rest?.sampledIds.length ?? 0))
+    expect(record?.weightSpans.at(-1)?.end).toBe(DRAWN + (rest?.sampledIds.length ?? 0))
   })
 
   it('that cuts a stream off is not noticed by whoever reads it: what was told goes on', async () => {
-    session = await openEngineSession(kind, script, { latency: { msPerToken: 20 }, boundary: { streamMode: 'auto' } })
+    const time = openWorld({ seed: 1 })
+    session = await openEngineSession(kind, slowly, { scheduler: time, boundary: { streamMode: 'auto' } })
     const answer = session.chat({ ...ask, stream: true })
-    await whenDrawing()
+    await whenDrawing(time)
     const paused = session.boundary.pause(LONG_MS)
     await cutAll(kind)
     expect(await paused).toBe('paused')
     await goOnEngine(kind)
     session.boundary.resume()
-    const events = (await answer).text.split('\n\n').filter((event) => event !== '')
+    const events = (await answered(time, answer)).text.split('\n\n').filter((event) => event !== '')
     const told = events.slice(0, -1).map((event) => JSON.parse(event.slice('data: '.length)).choices[0]?.delta.content ?? '')
     expect([told.join(''), events.at(-1)]).toEqual([WORDS, 'data: [DONE]'])
     expect(session.records).toMatchObject([{ status: 'ok', captureError: null, diagnostics: [{ code: 'generation-aborted' }] }])
