@@ -4,11 +4,11 @@ import { callId } from '../../src/contract/ids.ts'
 import { threadId } from '../../src/kernel/address.ts'
 import { openKernel } from '../../src/kernel/machine.ts'
 import { openWorld } from '../../src/kernel/world.ts'
-import type { Turn, TurnOutcome } from '../../src/proxy/door.ts'
 import { answerTurn } from '../../src/proxy/exchange.ts'
 import { failure } from '../../src/proxy/failure.ts'
 import { openLiveAnswer } from '../../src/proxy/live/live-answer.ts'
 import { DEFAULT_SETTINGS } from '../../src/proxy/settings.ts'
+import type { Turn, TurnOutcome } from '../../src/proxy/turn.ts'
 import { answer } from '../lib/dialect-answers.ts'
 import { type NeutralRequest, REQUESTS } from '../lib/dialect-cases.ts'
 import { encode } from '../lib/dialect-codec.ts'
@@ -72,6 +72,20 @@ describe('a client that hears an answer grow', () => {
     expect(pings()).toBe(0)
     await world.advance(3 * beatEveryMs)
     expect(pings()).toBeGreaterThan(1)
+  })
+
+  it('is written no more while its socket has no room, and then all at once', async () => {
+    const { world, live, sink } = hear()
+    sink.block()
+    for (const word of ['One', ' two', ' three', ' four']) {
+      live.tell({ type: 'content', text: word })
+      await world.advance(0)
+    }
+    expect(sink.text()).toContain('One')
+    expect(sink.text()).not.toContain('two')
+    sink.drain()
+    await world.advance(0)
+    expect(sink.text()).toContain('" two three four"')
   })
 
   it.each<[string, TurnOutcome]>([

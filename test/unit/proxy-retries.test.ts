@@ -45,6 +45,19 @@ describe('a turn that keeps failing', () => {
     ])
   })
 
+  it.each([
+    [429, {}, '1'],
+    [503, {}, '1'],
+    [429, { 'retry-after': '7' }, '7'],
+    [500, {}, undefined],
+  ])('is told after %i of an engine that says %o when to come back: %s', async (status, headers, retryAfter) => {
+    const proxy = openProxy()
+    const sink = await proxy.chat(proxy.openDoor())
+    proxy.generations.at(-1)?.respond(status, {}, headers)
+    await proxy.settle()
+    expect([sink.status(), sink.headers()['retry-after']]).toEqual([status, retryAfter])
+  })
+
   it('has its status kept free for the last word, however long that takes', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()
