@@ -83,7 +83,7 @@ export async function openBench(
         ...processesNaming(dataFolder).map(({ command }) => command),
         ...readdirSync(join(dataFolder, 'sandboxes')).map((name) => `sandbox ${name}`),
       ]
-      await vi.waitUntil(() => look().length === 0, { timeout: 10_000, interval: 20 }).catch(() => {})
+      await vi.waitUntil(() => look().length === 0, { timeout: 30_000, interval: 20 }).catch(() => {})
       return look()
     },
     async close() {

@@ -14,7 +14,7 @@ import { openRelay, type Relay } from './relay.ts'
 
 const FIXTURES = join(import.meta.dirname, '../harness/fixtures')
 const FALLING_BACK = 'claude_code-falling-back'
-const TEST_MS = 90_000
+const TEST_MS = 180_000
 
 let bench: Bench
 let relay: Relay

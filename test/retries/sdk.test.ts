@@ -94,7 +94,8 @@ describe.each(['synthetic', 'live'] as const)('with streaming %s,', (streamMode)
       async (form, { onTestFinished }) => {
         const { opened, endpoint } = await openRelayed(onTestFinished, { streamMode, commitAfterMs: 60_000 })
         const asking = askUntilAnswered(driver, endpoint, HELD, form, { retries: 5, timeoutMs: IMPATIENT_MS })
-        await untilDuring(asking, () => opened.arrivals() > 1)
+        // What the engine has not been asked yet would wait for a time that has passed.
+        await untilDuring(asking, () => opened.arrivals() > 1 && opened.asked().length > 0)
         await opened.release()
         const asked = await asking
         await driver.send(endpoint, asked.next, { form })

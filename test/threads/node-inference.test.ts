@@ -36,7 +36,7 @@ it('a gateway thread that is lost in a pause comes back paused, probes nothing, 
 }, 120_000)
 
 it('an agent that is held for longer than its budget has lost nothing of it, in a thread that came back as in one that was there', async () => {
-  const [budgetSeconds, heldMs] = [3, 4_000]
+  const [budgetSeconds, heldMs] = [5, 6_000]
   bench = await openTestNode({ gateways: 1, maxAttempts: 2 })
   const running = bench
   const { node, log, events } = running
@@ -51,7 +51,7 @@ it('an agent that is held for longer than its budget has lost nothing of it, in 
     expect(events.filter(({ type }) => type === 'task.completed')).toEqual([])
   }
 
-  await running.submit('task', { agent: chatAgent(2, 10), timeout_seconds: budgetSeconds, callback_url: null })
+  await running.submit('task', { agent: chatAgent(3, 500), timeout_seconds: budgetSeconds, callback_url: null })
   await running.until(() => events.some((event) => event.type === 'session.state_changed' && event.status === 'RUNNING'))
   expect(await node.inference.pause(gateways, 60_000)).toMatchObject({ ok: true })
   await hold()
