@@ -33,8 +33,13 @@ export function writeFact(folder: string, suite: string, fact: Fact): void {
   appendFileSync(join(folder, `${suite}.jsonl`), `${JSON.stringify(fact)}\n`)
 }
 
+/** Their names in the folder, sorted. */
+export function factFiles(folder: string): readonly string[] {
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  return names.filter((name) => name.endsWith('.jsonl')).toSorted()
+}
+
 export function readFacts(folder: string): readonly Fact[] {
-  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.jsonl')) : []
-  const lines = files.toSorted().flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
+  const lines = factFiles(folder).flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
   return lines.filter((line) => line !== '').map((line) => factSchema.parse(JSON.parse(line)))
 }
