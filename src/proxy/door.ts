@@ -5,40 +5,26 @@ import { type BudgetUse, UNLIMITED } from '../contract/session-budget.ts'
 import type { Timer } from '../kernel/clock.ts'
 import { unreachable } from '../kernel/unreachable.ts'
 import type { Admission, Ticket } from './admission.ts'
+import { type AdmittedHost, GATEWAY_ERROR, generateAdmitted, OVERLOADED } from './admitted.ts'
 import type { CallsPart, CallsWish, DoorOptions, SealedCalls } from './boundary.ts'
 import type { Capture, OpenedCall } from './capture.ts'
-import { type ChatAnswer, type Countable, type NormalisedCall, orphanedResult } from './chat.ts'
+import type { Countable, NormalisedCall } from './chat.ts'
+import { continued } from './continued.ts'
 import { type DedupeEffect, type DedupeEvent, failuresOf, isAwaited, NO_TURNS, step } from './dedupe.ts'
 import type { ReplyForm } from './dialects/dialect.ts'
-import { type Generated, openEnding } from './ending.ts'
 import { type Failure, failure, inARow, isLastTry } from './failure.ts'
-import { type GenerationHost, generate } from './generation.ts'
 import { type LiveAnswer, openLiveAnswer } from './live/live-answer.ts'
 import { type Question, questionOf } from './question.ts'
 import type { Recall } from './recall.ts'
 import { openSpending } from './spending.ts'
+import type { Turn, TurnOutcome } from './turn.ts'
 
-export type TurnOutcome = { readonly ok: true; readonly answer: ChatAnswer } | { readonly ok: false; readonly failure: Failure }
-
-/** One generation, and whoever comes for it. */
-export type Turn = {
-  readonly call: CallId
-  readonly createdSeconds: number
-  /** Of the same question, since it was last answered. */
-  readonly earlierFailures: number
-  /** What is told of the answer before its end; null when nothing is. */
-  readonly live: LiveAnswer | null
-  /** Settles when the call has its record; never rejects. */
-  readonly outcome: Promise<TurnOutcome>
-}
-
-export type DoorHost = GenerationHost & {
+export type DoorHost = AdmittedHost & {
   readonly admission: Admission
   /** True when the texts of all sessions are too many, and a session with so many bytes has more than its part. */
   readonly isCrowdedBy: (textBytes: number) => boolean
   /** False when the ledger would not take it: the answer may then not be given. */
   readonly recordCall: (record: CallRecord) => Promise<boolean>
-  readonly report: (event: string, detail: Readonly<Record<string, unknown>>) => void
 }
 
 /** A request as its dialect read it. */
@@ -95,6 +81,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     },
     onSpent: (sentence) => options.notify({ type: 'budget-spent', sentence }),
   })
+  const caller = { session: options.session, tier: options.tier, spending, recall }
   let dedupe = NO_TURNS
   let calls = 0
   let phase: 'open' | 'sealing' | 'sealed' | 'closed' = 'open'
@@ -195,7 +182,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     ticket: Ticket,
     signal: AbortSignal,
   ): Promise<TurnOutcome> {
-    const generated = await generateAdmitted(opened, live, ticket, signal)
+    const generated = await generateAdmitted(host, caller, { opened, live, ticket, signal })
     const { end } = generated
     const record = capture.record(opened, end)
     spending.ended(record.id, end, generated.ok ? null : generated.failure)
@@ -229,72 +216,6 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     return { ok: false, failure: inARow(reached, failuresOf(dedupe, opened.digest)) }
   }
 
-  async function generateAdmitted(opened: OpenedCall, live: LiveAnswer | null, ticket: Ticket, signal: AbortSignal): Promise<Generated> {
-    const { request } = opened.normalised
-    const neverBegun = (reason: Failure): Generated => openEnding(host, request.parameters).neverBegun(reason)
-    try {
-      const held = await admit(ticket, signal)
-      if (held !== null) return neverBegun(held)
-      const allowed = await spending.allow(opened.id, request.parameters, host.pool.maxModelLen(), signal)
-      if (!allowed.ok) return neverBegun(allowed.failure)
-      const growing = live === null ? null : { answer: live, toldId: recall.reserve }
-      return await generate(host, options.session, options.tier, request, signal, allowed.limits, growing)
-    } catch (error) {
-      host.report('boundary-fault', { session: options.session, call: opened.id, error: String(error) })
-      return neverBegun(GATEWAY_ERROR)
-    } finally {
-      ticket.leave()
-    }
-  }
-
-  /** A request that names an earlier answer, with the conversation that led to it put before what is new. */
-  function continued(
-    normalised: NormalisedCall,
-  ): { readonly ok: true; readonly normalised: NormalisedCall } | { readonly ok: false; readonly failure: Failure } {
-    const { continues, request } = normalised
-    if (continues === null) return { ok: true, normalised }
-    const param = 'previous_response_id'
-    const earlier = capture.conversationOf(continues, settings.maxBodyBytes)
-    if (earlier === 'too-long') {
-      const detail = `${param}: the conversation before it is longer than ${settings.maxBodyBytes} characters`
-      return { ok: false, failure: failure('too-large', detail, { param }) }
-    }
-    if (earlier === null) {
-      return { ok: false, failure: failure('previous-response-unknown', `${param}: no answer of this session has that id`, { param }) }
-    }
-    // Instructions are not carried over from one response to the next: those of this request take their place.
-    const [head] = request.messages
-    const kept = head?.role === 'system' && earlier[0]?.role === 'system' ? earlier.slice(1) : earlier
-    const messages = head?.role === 'system' ? [head, ...kept, ...request.messages.slice(1)] : [...kept, ...request.messages]
-    const orphan = orphanedResult(recall.restore(messages, request.tools).messages)
-    if (orphan !== null)
-      return {
-        ok: false,
-        failure: failure('invalid-request', `input: no tool call has the id ${JSON.stringify(orphan)}`, { param: 'input' }),
-      }
-    return { ok: true, normalised: { ...normalised, request: { ...request, messages } } }
-  }
-
-  /** Null when the call may go on. */
-  function admit(ticket: Ticket, signal: AbortSignal): Promise<Failure | null> {
-    return new Promise((resolve) => {
-      const settle = (held: Failure | null): void => {
-        timer.cancel()
-        signal.removeEventListener('abort', cancel)
-        resolve(held)
-      }
-      const cancel = (): void => settle(failure('cancelled', 'the call was cancelled'))
-      const expire = (): void => {
-        // Those before it are held, too: a pause costs nobody their place.
-        if (host.pool.isPaused()) timer = kernel.scheduler.after(settings.holdDeadlineMs, expire)
-        else settle(OVERLOADED)
-      }
-      let timer = kernel.scheduler.after(settings.holdDeadlineMs, expire)
-      signal.addEventListener('abort', cancel, { once: true })
-      void ticket.admitted.then(() => settle(signal.aborted ? failure('cancelled', 'the call was cancelled') : null))
-    })
-  }
-
   return {
     options,
     textBytes: capture.textBytes,
@@ -302,7 +223,7 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     isOpen: () => phase === 'open',
     attach(asked) {
       if (phase !== 'open') return { ok: false, failure: failure('session-ended', 'the session of this key has ended') }
-      const whole = continued(asked.normalised)
+      const whole = continued(asked.normalised, { capture, recall, maxChars: settings.maxBodyBytes })
       const normalised = whole.ok ? whole.normalised : asked.normalised
       const question = questionOf(asked.dialect, asked.lineage, normalised.request)
       if (isAwaited(dedupe, question)) {
@@ -379,6 +300,3 @@ export function openDoor(host: DoorHost, options: DoorOptions, capture: Capture,
     return calls
   }
 }
-
-const OVERLOADED = failure('overloaded', 'too many model calls at once; try again later', { retryAfterMs: 2_000 })
-const GATEWAY_ERROR = failure('gateway-error', 'the gateway failed to serve this call')

@@ -5,10 +5,10 @@ import type { Kernel } from '../kernel/kernel.ts'
 import type { ReplySink } from './boundary.ts'
 import type { ChatAnswer } from './chat.ts'
 import type { AnswerIdentity, Dialect, HttpReply, ReplyForm, ReplyStream } from './dialects/dialect.ts'
-import type { Turn, TurnOutcome } from './door.ts'
 import { type Failure, failure, isLastTry } from './failure.ts'
 import type { Listener } from './live/live-answer.ts'
 import type { BoundarySettings } from './settings.ts'
+import type { Turn, TurnOutcome } from './turn.ts'
 
 export type Exchange = {
   readonly kernel: Kernel

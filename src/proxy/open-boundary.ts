@@ -13,7 +13,7 @@ import { openCapture } from './capture.ts'
 import { credentials, type Detected, detect, headerOf, meantPath, type Route } from './detect.ts'
 import type { Dialect, HttpReply } from './dialects/dialect.ts'
 import { openaiChat } from './dialects/openai-chat/dialect.ts'
-import { type Door, type DoorHost, openDoor, type Turn } from './door.ts'
+import { type Door, type DoorHost, openDoor } from './door.ts'
 import { ENGINES } from './engines/registry.ts'
 import { type Transport, undiciTransport } from './engines/transport.ts'
 import { answerTurn, type Exchange, sendReply } from './exchange.ts'
@@ -26,6 +26,7 @@ import { openProfiles } from './profiles/profile.ts'
 import { openRecall } from './recall.ts'
 import { type Hold, openRequestMemory, TOO_MUCH } from './request-memory.ts'
 import { type BoundarySettings, DEFAULT_SETTINGS } from './settings.ts'
+import type { Turn } from './turn.ts'
 
 export type BoundaryOptions = {
   readonly kernel: Kernel

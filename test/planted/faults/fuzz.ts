@@ -14,8 +14,8 @@ export const FUZZ_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a call keeps its place when it has ended',
-    file: 'src/proxy/door.ts',
-    find: '      ticket.leave()\n',
+    file: 'src/proxy/admitted.ts',
+    find: '    ticket.leave()\n',
     replace: '',
     suites: FUZZ,
   },

@@ -72,9 +72,9 @@ export const INFERENCE_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'a call that waits behind held ones is refused in a pause',
-    file: 'src/proxy/door.ts',
-    find: 'if (host.pool.isPaused()) timer',
-    replace: 'if (host.pool.isPaused() && calls > 9) timer',
+    file: 'src/proxy/admitted.ts',
+    find: 'if (pool.isPaused()) timer',
+    replace: 'if (pool.isPaused() && signal.aborted) timer',
     suites: [POOL],
   },
   {
