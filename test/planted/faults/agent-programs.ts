@@ -75,6 +75,13 @@ export const AGENT_PROGRAM_FAULTS: readonly PlantedFault[] = [
     suites: ['test/unit/runtime-agent-logs.test.ts'],
   },
   {
+    name: 'a crowded log folder is read to its end',
+    file: 'src/runtime/agent-logs.ts',
+    find: 'if (found.length >= most) return',
+    replace: 'if (most < 0) return',
+    suites: ['test/unit/runtime-agent-logs-crowded.test.ts'],
+  },
+  {
     name: 'the logs of one session have no bound',
     file: 'src/runtime/agent-logs.ts',
     find: 'bytes + size > bounds.bytes',

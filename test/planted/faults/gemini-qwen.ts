@@ -29,7 +29,14 @@ export const GEMINI_QWEN_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a task sends Gemini CLI past its session',
     file: 'src/harness/gemini-cli.ts',
-    find: '?? checkOwnKeys(NAME, settings.settings.config, OWN_KEYS) ',
+    find: 'checkOwnKeys(NAME, settings.settings.config, OWN_KEYS) ??',
+    replace: '',
+    suites: GEMINI,
+  },
+  {
+    name: 'what a task appends to the prompt replaces the settings of Gemini CLI',
+    file: 'src/harness/gemini-cli.ts',
+    find: 'checkMemory(settings.settings) ??',
     replace: '',
     suites: GEMINI,
   },

@@ -92,6 +92,20 @@ export const WEIGHT_UPDATE_FAULTS: readonly PlantedFault[] = [
     suites: SPANS,
   },
   {
+    name: 'an answer is gone on with as if nothing of it could repeat',
+    file: 'src/proxy/engines/continuation.ts',
+    find: 'repetition_penalty: (value) => value === 1,',
+    replace: 'repetition_penalty: () => true,',
+    suites: ABORTED,
+  },
+  {
+    name: 'what was drawn after a cut has no weights where those before it are not known',
+    file: 'src/proxy/engines/weight-spans.ts',
+    find: 'if (span.version !== null || span.end <= from) return [span]',
+    replace: 'if (span.version !== null || span.start < from) return [span]',
+    suites: SPANS,
+  },
+  {
     name: 'a call that began before an update is stamped with what came after it',
     file: 'src/proxy/generation.ts',
     find: 'if (before !== null && before === now) return named(outcome, now, from)',
