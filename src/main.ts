@@ -25,7 +25,7 @@ import type { StepBegun } from './node-drain.ts'
 import { type AgentFolders, nodeSetup } from './node-setup.ts'
 import { stopLeftovers } from './runtime/reaper.ts'
 import { openRuntimes } from './runtime/registry.ts'
-import { uploadProblem } from './runtime/upload.ts'
+import { folderProblem } from './runtime/upload.ts'
 import { openCpuPool } from './tasks/pool.ts'
 import { type EngineOptions, type EngineProcess, openEngine } from './threads/engine.ts'
 import { openUpstream } from './threads/upstream.ts'
@@ -257,7 +257,7 @@ async function taskChecker(
 /** No CLI finds a skill that lies in its skills folder itself. */
 function skillsProblem(path: string, uploadRoots: readonly string[]): string | null {
   const isSkill = existsSync(join(path, 'SKILL.md'))
-  return uploadProblem('upload_dir', path, uploadRoots) ?? (isSkill ? `'${path}' is a skill itself: name the folder that holds it` : null)
+  return folderProblem(path, uploadRoots) ?? (isSkill ? `'${path}' is a skill itself: name the folder that holds it` : null)
 }
 
 function modelUrlOf(config: Config, gateway: GatewayId, port: number): string {

@@ -10,7 +10,10 @@ type UploadKind = 'upload_file' | 'upload_dir'
 /** `target` is a host path already known to lie in the sandbox. */
 export async function upload(kind: UploadKind, source: string, target: string, uploadRoots: readonly string[]): Promise<Fallible<null>> {
   const found = findSource(kind, source, uploadRoots)
-  if (!found.ok) return { ok: false, error: { code: 'upload-refused', detail: found.detail } }
+  if (!found.ok) {
+    const detail = found.advice === null ? found.detail : `${found.detail}: ${found.advice}`
+    return { ok: false, error: { code: 'upload-refused', detail } }
+  }
   try {
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     await cp(found.path, target, { recursive: kind === 'upload_dir', verbatimSymlinks: true, preserveTimestamps: true })
@@ -20,13 +23,16 @@ export async function upload(kind: UploadKind, source: string, target: string, u
   }
 }
 
-/** Why nothing can be uploaded from there as it is now, or null: for checks of a task that is submitted. */
-export function uploadProblem(kind: UploadKind, source: string, uploadRoots: readonly string[]): string | null {
-  const found = findSource(kind, source, uploadRoots)
+/** Why no folder can be uploaded from there as it is now, or null: for a setting of a submitted task that names one, and is no upload itself. */
+export function folderProblem(source: string, uploadRoots: readonly string[]): string | null {
+  const found = findSource('upload_dir', source, uploadRoots)
   return found.ok ? null : found.detail
 }
 
-type Source = { readonly ok: true; readonly path: string } | { readonly ok: false; readonly detail: string }
+/** `advice`: which upload takes what stands there. */
+type Source =
+  | { readonly ok: true; readonly path: string }
+  | { readonly ok: false; readonly detail: string; readonly advice: 'use upload_dir' | 'use upload_file' | null }
 
 function findSource(kind: UploadKind, source: string, uploadRoots: readonly string[]): Source {
   const real = realPath(source)
@@ -37,11 +43,13 @@ function findSource(kind: UploadKind, source: string, uploadRoots: readonly stri
     const detail = isClosed
       ? 'this node allows no uploads: set polar_node.upload_roots'
       : `'${source}' is no file or folder under upload_roots`
-    return { ok: false, detail }
+    return { ok: false, detail, advice: null }
   }
   const isFolder = lstatSync(real, { throwIfNoEntry: false })?.isDirectory() === true
   if (isFolder === (kind === 'upload_dir')) return { ok: true, path: real }
-  return { ok: false, detail: `'${source}' is ${isFolder ? 'a folder: use upload_dir' : 'no folder: use upload_file'}` }
+  return isFolder
+    ? { ok: false, detail: `'${source}' is a folder`, advice: 'use upload_dir' }
+    : { ok: false, detail: `'${source}' is no folder`, advice: 'use upload_file' }
 }
 
 function realPath(path: string): string | null {

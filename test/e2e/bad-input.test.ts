@@ -65,6 +65,12 @@ describe('bad input', () => {
     ['two kinds of agent', task({ agent: { harness: 'pi', import_path: 'x:Y' } }), 422, /exactly one/],
     ['skills from anywhere', task({ agent: { harness: 'pi', skills_path: '/etc' } }), 422, /skills_path.*upload_roots/],
     ['a skill where skills are asked for', task({ agent: { harness: 'pi', skills_path: SKILL } }), 422, /skills_path.*is a skill itself/],
+    [
+      'a file where skills are asked for',
+      task({ agent: { harness: 'pi', skills_path: `${SKILL}/SKILL.md` } }),
+      422,
+      /skills_path.*is no folder"/,
+    ],
     ['a backend this node has not', task({ runtime: { backend: 'docker' } }), 422, /docker.*local/],
     ['no runtime at all', task({ runtime: null }), 422, /runtime/],
     ['an unknown builder', task({ builder: { strategy: 'tower' } }), 422, /tower.*prefix_merging/],
