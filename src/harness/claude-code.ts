@@ -6,7 +6,7 @@ import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 
 const NAME = 'claude_code'
 
@@ -87,7 +87,7 @@ export const claudeCodeHarness: Harness = {
 }
 
 function environmentOf(context: HarnessContext, settings: Settings, config: string): Readonly<Record<string, string>> {
-  const model = context.agent.model_name ?? DEFAULT_MODEL
+  const model = modelNameOf(context)
   return {
     ANTHROPIC_BASE_URL: context.modelUrl,
     ANTHROPIC_API_KEY: context.modelKey,

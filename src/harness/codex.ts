@@ -2,11 +2,12 @@
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
 import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
+import { readEvent } from './event-line.ts'
 import type { Harness, HarnessContext, HarnessVerdict, SetupStep } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, KEY_VARIABLE, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 import { findNonToml, type TomlTable, type TomlValue, writeToml } from './toml.ts'
 
 const PROGRAM: AgentProgram = {
@@ -130,10 +131,6 @@ require('node:stream/consumers').json(process.stdin).then(({ models }) => {
 })
 `
 
-function modelNameOf(context: HarnessContext): string {
-  return context.agent.model_name ?? DEFAULT_MODEL
-}
-
 function configOf(context: HarnessContext, settings: Settings, servers: readonly McpServer[], catalog: string): TomlTable {
   // `checkConfig` has found every value to be one that TOML can say.
   const given = settings.config as TomlTable
@@ -217,19 +214,11 @@ const lineSchema = z.object({ type: z.string(), message: z.string().optional(), 
 function verdictOf(stdoutTail: string): HarnessVerdict {
   let complaint: string | null = null
   for (const line of stdoutTail.split('\n').toReversed()) {
-    const event = readEvent(line)
+    const event = readEvent(lineSchema, line)
     if (event?.type === 'turn.completed') return { failed: false }
     if (event?.type === 'turn.failed')
       return { failed: true, reason: `codex's turn failed: ${event.error?.message ?? 'it does not say why'}` }
     if (event?.type === 'error') complaint ??= event.message ?? null
   }
   return { failed: true, reason: `codex ended in the middle of its turn${complaint === null ? '' : `: ${complaint}`}` }
-}
-
-function readEvent(line: string): z.infer<typeof lineSchema> | null {
-  try {
-    return lineSchema.safeParse(JSON.parse(line)).data ?? null
-  } catch {
-    return null
-  }
 }

@@ -3,11 +3,12 @@ import { posix } from 'node:path'
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
 import { agentEnvironment, FOLDERS_COMMAND, instructionFile } from './environment.ts'
+import { readEvent } from './event-line.ts'
 import type { Harness, HarnessVerdict } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 import { checkOwnKeys, DOLLAR, mergedSettings, type SettingsFile, writeSettings } from './settings-file.ts'
 
 const NAME = 'gemini_cli'
@@ -89,7 +90,7 @@ export const geminiCliHarness: Harness = {
     }
     const mcp = readMcpServers(context.agent)
     if (!mcp.ok) return mcp
-    const modelName = context.agent.model_name ?? DEFAULT_MODEL
+    const modelName = modelNameOf(context)
     const home = `${context.home}/.gemini`
     const systemPrompt = `${home}/${SYSTEM_PROMPT}`
     const env = agentEnvironment(context, {
@@ -228,19 +229,10 @@ const eventSchema = z.object({
 
 /** The result event ends every run; of an answer that was no answer only an error event before it says more. */
 function verdictOf(stdoutTail: string): HarnessVerdict {
-  const events = stdoutTail.split('\n').flatMap(readEvent)
+  const events = stdoutTail.split('\n').flatMap((line) => readEvent(eventSchema, line) ?? [])
   const result = events.findLast(({ type }) => type === 'result')
   if (result === undefined) return { failed: true, reason: 'gemini_cli ended without a result' }
   if (result.status === 'success') return { failed: false }
   const why = result.error?.message ?? events.findLast(({ type }) => type === 'error')?.message
   return { failed: true, reason: `gemini_cli ended with an error${why === undefined ? '' : `: ${why}`}` }
-}
-
-function readEvent(line: string): readonly z.infer<typeof eventSchema>[] {
-  try {
-    const event = eventSchema.safeParse(JSON.parse(line))
-    return event.success ? [event.data] : []
-  } catch {
-    return []
-  }
 }

@@ -2,11 +2,12 @@
 import { z } from 'zod'
 import type { AgentSpec } from '../contract/task.ts'
 import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
+import { readEvent } from './event-line.ts'
 import type { Harness, HarnessContext, HarnessPlan, HarnessVerdict } from './harness.ts'
 import { type McpServer, readMcpServers } from './mcp.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, KEY_VARIABLE, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 import { checkOwnKeys, mergedSettings, type SettingsFile } from './settings-file.ts'
 
 const NAME = 'opencode'
@@ -130,8 +131,6 @@ function environmentOf(context: HarnessContext, settings: Settings, folder: stri
   }
 }
 
-const modelNameOf = (context: HarnessContext): string => context.agent.model_name ?? DEFAULT_MODEL
-
 /** What follows the session's URL: each provider appends its own path to it. */
 const BASE_PATHS: { readonly [api in Settings['api']]: string } = {
   'openai-compatible': '/v1',
@@ -208,7 +207,7 @@ const eventSchema = z.object({
 /** A step that ends in calls is followed by another one, unless OpenCode was stopped; what it got over stands before its last step. */
 function verdictOf(stdoutTail: string): HarnessVerdict {
   for (const line of stdoutTail.split('\n').toReversed()) {
-    const event = readEvent(line)
+    const event = readEvent(eventSchema, line)
     if (event?.type === 'error') {
       return {
         failed: true,
@@ -219,12 +218,4 @@ function verdictOf(stdoutTail: string): HarnessVerdict {
     if (event?.type === 'step_finish') break
   }
   return { failed: true, reason: 'opencode ended in the middle of its turn' }
-}
-
-function readEvent(line: string): z.infer<typeof eventSchema> | null {
-  try {
-    return eventSchema.safeParse(JSON.parse(line)).data ?? null
-  } catch {
-    return null
-  }
 }

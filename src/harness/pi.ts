@@ -5,7 +5,7 @@ import { agentEnvironment, FOLDERS_COMMAND } from './environment.ts'
 import type { Harness, HarnessContext, HarnessVerdict } from './harness.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, KEY_VARIABLE, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, KEY_VARIABLE, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 
 const PROGRAM: AgentProgram = {
   harness: 'pi',
@@ -76,10 +76,6 @@ export const piHarness: Harness = {
   },
 
   verdict: ({ stdoutTail }) => verdictOf(stdoutTail),
-}
-
-function modelNameOf(context: HarnessContext): string {
-  return context.agent.model_name ?? DEFAULT_MODEL
 }
 
 function argumentsOf(context: HarnessContext, settings: Settings, config: string): readonly string[] {

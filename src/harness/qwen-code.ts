@@ -7,7 +7,7 @@ import type { Harness, HarnessContext, HarnessPlan, HarnessVerdict } from './har
 import { type McpServer, readMcpServers } from './mcp.ts'
 import { type AgentProgram, PROGRAM_SETTINGS, programOf, promptOf } from './program.ts'
 import { quoted } from './quoting.ts'
-import { checkPreset, DEFAULT_MODEL, emptyInstruction, readSettings, skillsUpload } from './settings.ts'
+import { checkPreset, emptyInstruction, modelNameOf, readSettings, skillsUpload } from './settings.ts'
 import { checkOwnKeys, DOLLAR, mergedSettings, type SettingsFile, writeSettings } from './settings-file.ts'
 
 const NAME = 'qwen_code'
@@ -159,7 +159,7 @@ type Options = { readonly files: HarnessPlan['files']; readonly words: readonly 
 function optionsOf(context: HarnessContext, settings: Settings, servers: readonly McpServer[]): Options {
   const files: { readonly path: string; readonly content: string }[] = []
   const words = ['--output-format stream-json --approval-mode yolo', `--auth-type ${settings.auth_type}`]
-  words.push(`--model ${quoted(context.agent.model_name ?? DEFAULT_MODEL)}`)
+  words.push(`--model ${quoted(modelNameOf(context))}`)
   if (settings.bare) words.push('--bare')
   if (settings.max_session_turns !== undefined) words.push(`--max-session-turns ${settings.max_session_turns}`)
   if (settings.max_tool_calls !== undefined) words.push(`--max-tool-calls ${settings.max_tool_calls}`)

@@ -45,8 +45,10 @@ export function checkPreset(harness: string, agent: AgentSpec): string | null {
   return checkProgram(harness, agent.settings) ?? checkEnvironment('agent.env', agent.env)
 }
 
-/** The name an agent asks for when its task gives none: the node serves its policy under any name. */
-export const DEFAULT_MODEL = 'polar-policy'
+/** The name an agent asks for: the node serves its policy under any. */
+export function modelNameOf({ agent }: HarnessContext): string {
+  return agent.model_name ?? 'polar-policy'
+}
 
 /** The variable that holds the attempt's key for CLIs whose configuration names one. */
 export const KEY_VARIABLE = 'POLAR_MODEL_KEY'
