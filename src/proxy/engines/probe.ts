@@ -85,8 +85,8 @@ export async function probe(
       ? `${error.code}: ${error.detail}${doubt}`
       : isOverlong
         ? `max_tokens ${MAX_TOKENS} gave ${sampledIds.length} tokens`
-        : streamMode === 'live'
-          ? loss
+        : streamMode === 'live' && loss !== null
+          ? `${loss}; with polar_node.stream.mode 'auto' it is trained all the same`
           : null
   const logprobMode = await findLogprobMode(async (prompt, temperature) => {
     const told = await engine.generate(requestOf(prompt, temperature, 1, ALTERNATIVES), send)

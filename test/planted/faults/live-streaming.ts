@@ -89,8 +89,8 @@ export const LIVE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an engine whose streams lose ids trains sessions that must be live',
     file: 'src/proxy/engines/probe.ts',
-    find: "streamMode === 'live'\n          ? loss\n          : null",
-    replace: 'null',
+    find: "streamMode === 'live' && loss !== null",
+    replace: 'false',
     suites: ['test/conformance/engine-adapters.test.ts'],
     tests: 'asked whether',
   },
