@@ -17,6 +17,8 @@ export type Exchange = {
   readonly reply: ReplyForm
   readonly isStream: boolean
   readonly model: string
+  /** Whether a pause holds calls. */
+  readonly isHeld: () => boolean
 }
 
 /** One turn on its way to one client. */
@@ -97,12 +99,16 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   let isQuiet = true
   let ended: Ended | null = null
   let wake = (): void => {}
-  // Where the next failure may be the last word, the status must still be free to say it.
-  let timer = isLastTry(turn.earlierFailures) ? null : kernel.scheduler.after(settings.commitAfterMs, commit)
+  let timer = kernel.scheduler.after(settings.commitAfterMs, commitInTime)
 
+  /** Where the next failure may be the last word, the status must still be free to say it; but none comes while calls are held. */
+  function commitInTime(): void {
+    if (isLastTry(turn.earlierFailures) && !exchange.isHeld()) timer = kernel.scheduler.after(settings.commitAfterMs, commitInTime)
+    else commit()
+  }
   function commit(): void {
     if (client.isGone()) return
-    timer?.cancel()
+    timer.cancel()
     isCommitted = true
     client.head(200, streamHead(serving))
     client.write(stream.open(null))
@@ -144,7 +150,7 @@ async function waitWithBeats(serving: Serving, stream: ReplyStream): Promise<Wai
   })
   if (turn.live !== null) await hear(turn.live.listen())
   const outcome = await end
-  timer?.cancel()
+  timer.cancel()
   return { outcome, isCommitted, hasHeard }
 }
 

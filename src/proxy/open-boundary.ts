@@ -207,7 +207,8 @@ export function openBoundary(options: BoundaryOptions): Boundary {
     const attached = door.attach({ dialect: dialect.name, lineage: lineageOf(call.headers), normalised, echo: request.reply.echo })
     if (!attached.ok) return attached
     const { stream: isStream, modelRequested } = request.call
-    return { ok: true, turn: attached.turn, exchange: { kernel, settings, dialect, reply: request.reply, isStream, model: modelRequested } }
+    const exchange = { kernel, settings, dialect, reply: request.reply, isStream, model: modelRequested, isHeld: pool.isPaused }
+    return { ok: true, turn: attached.turn, exchange }
   }
 
   return {

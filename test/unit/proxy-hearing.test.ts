@@ -34,7 +34,15 @@ function hear() {
   const ended = Promise.withResolvers<TurnOutcome>()
   const turn: Turn = { call: callId('ab'.repeat(16)), createdSeconds: 1, earlierFailures: 0, live, outcome: ended.promise }
   const sink = openFakeSink()
-  const exchange = { kernel, settings: DEFAULT_SETTINGS, dialect: anthropicCodec.dialect, reply: read.reply, isStream: true, model: 'm' }
+  const exchange = {
+    kernel,
+    settings: DEFAULT_SETTINGS,
+    dialect: anthropicCodec.dialect,
+    reply: read.reply,
+    isStream: true,
+    model: 'm',
+    isHeld: () => false,
+  }
   const delivery = answerTurn(exchange, turn, sink)
   return { world, live, end: ended.resolve, sink, delivery, pings: () => sink.text().split('event: ping').length - 1 }
 }

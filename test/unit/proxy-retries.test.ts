@@ -72,6 +72,32 @@ describe('a turn that keeps failing', () => {
     expect(statuses).toEqual([200, 200, 400])
   })
 
+  it('keeps no client waiting for a head while a pause holds it', async () => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const ask = () => proxy.chat(door, STREAM)
+    for (let time = 0; time < 2; time += 1) {
+      await ask()
+      proxy.generations.at(-1)?.respond(500, {})
+      await proxy.settle()
+    }
+    expect(await proxy.boundary.pause(1_000)).toBe('paused')
+    const held = await ask()
+    await proxy.world.advance(60_000)
+    expect(held.status()).toBe(200)
+    // The last word after the head is a cut; who asks again is told it by its status.
+    proxy.boundary.resume()
+    await proxy.world.advance(1_000)
+    proxy.generations.at(-1)?.respond(500, {})
+    await proxy.settle()
+    expect(held.isDestroyed()).toBe(true)
+    const last = await ask()
+    await proxy.world.advance(30_000)
+    proxy.generations.at(-1)?.respond(500, {})
+    await proxy.settle()
+    expect(last.status()).toBe(400)
+  })
+
   it('is not one whose client left it', async () => {
     const proxy = openProxy()
     const door = proxy.openDoor()

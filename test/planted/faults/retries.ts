@@ -19,8 +19,15 @@ export const RETRY_FAULTS: readonly PlantedFault[] = [
   {
     name: 'an early head takes the last word’s status away',
     file: 'src/proxy/exchange.ts',
-    find: 'isLastTry(turn.earlierFailures) ? null : kernel.scheduler.after(settings.commitAfterMs, commit)',
-    replace: 'kernel.scheduler.after(settings.commitAfterMs, commit)',
+    find: 'if (isLastTry(turn.earlierFailures) && !exchange.isHeld()) timer',
+    replace: 'if (turn.earlierFailures < 0) timer',
+    suites: ['test/unit/proxy-retries.test.ts'],
+  },
+  {
+    name: 'a client whose turn has failed before hears nothing in a pause',
+    file: 'src/proxy/exchange.ts',
+    find: 'if (isLastTry(turn.earlierFailures) && !exchange.isHeld()) timer',
+    replace: 'if (isLastTry(turn.earlierFailures)) timer',
     suites: ['test/unit/proxy-retries.test.ts'],
   },
   {
