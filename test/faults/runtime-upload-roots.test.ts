@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { lstatSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -16,5 +16,20 @@ describe('an upload that is refused', () => {
   ] as const)('%s', async (_, roots, detail, kind: 'upload_dir' | 'upload_file' = 'upload_dir', source = tmpdir()) => {
     const target = join(folder, 'target')
     expect(await upload(kind, source, target, roots)).toEqual({ ok: false, error: { code: 'upload-refused', detail } })
+  })
+})
+
+describe('a folder that is uploaded', () => {
+  it('has its links copied as links: what they name outside the roots stays there', async () => {
+    const source = join(folder, 'skills')
+    const target = join(folder, 'sandbox', 'skills')
+    writeFileSync(join(folder, 'secret.txt'), 'secret')
+    mkdirSync(join(source, 'tidy'), { recursive: true })
+    writeFileSync(join(source, 'tidy', 'SKILL.md'), 'tidy')
+    symlinkSync('../../secret.txt', join(source, 'tidy', 'notes.md'))
+    symlinkSync(folder, join(source, 'all'))
+    expect(await upload('upload_dir', source, target, [source])).toEqual({ ok: true, value: null })
+    expect(lstatSync(join(target, 'tidy', 'SKILL.md')).isFile()).toBe(true)
+    expect([readlinkSync(join(target, 'tidy', 'notes.md')), readlinkSync(join(target, 'all'))]).toEqual(['../../secret.txt', folder])
   })
 })

@@ -296,3 +296,27 @@ describe('whatever the order of events', () => {
     )
   })
 })
+
+describe('what was left and is', () => {
+  it.each([
+    ['with another tool', { tools: [{ type: 'function', function: { name: 'look' } }] }],
+    ['with other words', { messages: [{ role: 'user', content: 'hi!' }] }],
+    ['at another temperature', { temperature: 0.5 }],
+  ])('asked again %s is another turn', async (_how, other) => {
+    const proxy = openProxy()
+    const door = proxy.openDoor()
+    const sink = await proxy.chat(door)
+    sink.leave()
+    proxy.generations[0]?.answer()
+    await proxy.settle()
+    await proxy.chat(door, { ...HELLO, ...other })
+    proxy.generations[1]?.answer()
+    await proxy.settle()
+    expect(proxy.generations).toHaveLength(2)
+    const { calls } = await door.seal()
+    expect(calls.map(({ delivery, retryOf }) => [delivery, retryOf])).toEqual([
+      ['no', null],
+      ['yes', null],
+    ])
+  })
+})

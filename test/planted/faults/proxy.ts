@@ -403,4 +403,18 @@ export const PROXY_FAULTS: readonly PlantedFault[] = [
     replace: 'contextTokens === null && charsIn',
     suites: ['test/unit/proxy-overlong.test.ts'],
   },
+  {
+    name: 'a question with other tools is the same question',
+    file: 'src/proxy/question.ts',
+    find: 'messages, tools, others]',
+    replace: 'messages, others]',
+    suites: ['test/unit/proxy-turns.test.ts'],
+  },
+  {
+    name: 'what the operator says of lingering reaches nobody',
+    file: 'src/node-setup.ts',
+    find: 'lingerMs: config.stream.lingerMs',
+    replace: 'lingerMs: 20_000',
+    suites: ['test/unit/node-setup.test.ts'],
+  },
 ]

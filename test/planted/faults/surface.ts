@@ -114,4 +114,11 @@ export const SURFACE_FAULTS: readonly PlantedFault[] = [
     suites: ['test/e2e/polar-commands.test.ts'],
     tests: 'capture runs a command',
   },
+  {
+    name: 'a link in a folder that is uploaded is followed',
+    file: 'src/runtime/upload.ts',
+    find: 'verbatimSymlinks: true',
+    replace: 'dereference: true',
+    suites: ['test/faults/runtime-upload-roots.test.ts'],
+  },
 ]
