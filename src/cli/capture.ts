@@ -68,7 +68,7 @@ export async function runCapture(options: CaptureOptions): Promise<ExitCode> {
   const { session_id: session } = read.data
   if (options.run === undefined) {
     process.stdout.write(options.json === true ? `${JSON.stringify({ session_id: session, env: environment })}\n` : exportsOf(environment))
-    process.stderr.write(`polar: capture ${session} is open; end it with: polar capture --finish ${session}\n`)
+    process.stderr.write(`polar: capture ${session} is open; end it with: polar capture --finish ${session}${namedBy(options)}\n`)
     return EXIT.ok
   }
   const code = await runCommand(options.run, environment)
@@ -151,4 +151,10 @@ function describe(session: string, body: unknown): string {
   const { status, completion_count: calls, result } = read.data
   const { outcome, reward, trained_tokens: tokens } = result.metadata.polar_node
   return `capture ${session} ${status} (${outcome}): ${counted(calls, 'call')}, ${counted(result.trajectory.traces.length, 'trace')}, ${counted(tokens, 'token')} to train, reward ${reward ?? '–'}\n`
+}
+
+/** A URL may hold the token: it is not repeated. */
+function namedBy({ config, rolloutUrl }: TargetOptions): string {
+  if (rolloutUrl !== undefined) return ' and the same --rollout-url'
+  return config === undefined ? '' : ` --config ${config}`
 }

@@ -98,7 +98,8 @@ export const codexHarness: Harness = {
       const command = `${program.words} debug models --bundled | ${quoted(process.execPath)} -e ${quoted(COPY_ENTRY)} >${quoted(catalog)}`
       setup.push({ command, env: { ...env, ...names }, label: 'model-catalog' })
     }
-    if (Object.keys(settings.config).length > 0) setup.push({ command: checkCommand(program.words), env, label: 'configuration' })
+    if (Object.keys(settings.config).length > 0)
+      setup.push({ command: checkCommand(program.words), env, label: 'configuration', isFinal: true })
     const uploads = skillsUpload(context, `${context.home}/.agents/skills`)
     const run = { command: `exec ${program.words} ${RUN} <${prompt.stdin}`, env, label: 'agent' }
     return { ok: true, plan: { files, uploads, setup, run, logs: [`${home}/sessions`, `${home}/log`] } }

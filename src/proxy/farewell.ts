@@ -20,13 +20,15 @@ export function spentFailure(spent: Spendable, limits: BudgetLimits): Failure {
 }
 
 export function spentSentence(spent: Spendable, limits: BudgetLimits): string {
-  const budget = spent === 'text_bytes' ? 'memory for the texts of its calls' : `budget of ${limits[spent]} ${WORDS[spent]}`
-  return `the session's ${budget} is used up`
+  if (spent === 'text_bytes') return "the session's memory for the texts of its calls is used up"
+  const limit = limits[spent]
+  const [one, many] = WORDS[spent]
+  return `the session's budget of ${limit} ${limit === 1 ? one : many} is used up`
 }
 
 const WORDS = {
-  calls: 'model calls',
-  sampled_tokens: 'sampled tokens',
-  context_tokens: 'tokens of context',
-  seconds: 'seconds',
+  calls: ['model call', 'model calls'],
+  sampled_tokens: ['sampled token', 'sampled tokens'],
+  context_tokens: ['token of context', 'tokens of context'],
+  seconds: ['second', 'seconds'],
 } as const

@@ -121,7 +121,7 @@ export function sessionMachine(spec: SessionSpec) {
 export type Machine = ReturnType<typeof sessionMachine>
 
 export const opened: SessionMessage = { type: 'call-opened', call: 'c' as never, sequence: 1 }
-export const spent: SessionMessage = { type: 'budget-spent', sentence: "the session's budget of 1 model calls is used up" }
+export const spent: SessionMessage = { type: 'budget-spent', sentence: "the session's budget of 1 model call is used up" }
 export const overflowed: Extract<SessionMessage, { type: 'call-closed' }> = {
   type: 'call-closed',
   call: 'c' as never,

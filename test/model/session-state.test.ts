@@ -152,7 +152,7 @@ describe('the outcome of a session', () => {
     session.send(ended(exited(0)))
     session.settle()
     const errors = session.effects.flatMap((effect) => (effect.type === 'finish' ? [effect.error] : []))
-    expect(errors).toEqual(["the session's budget of 1 model calls is used up"])
+    expect(errors).toEqual(["the session's budget of 1 model call is used up"])
     expect(session.effects).toContainEqual({ type: 'disarm', deadline: 'first-call' })
     expect(session.count('evaluate')).toBe(1)
   })

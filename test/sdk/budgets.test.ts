@@ -18,7 +18,7 @@ describeEveryDialect((driver) => {
     const history = driver.withUser(turn.history, followUp)
     const { answer } = await driver.send(endpoint, history, { form })
     expect(answer).toMatchObject({
-      text: "I have to stop here: the session's budget of 1 model calls is used up.",
+      text: "I have to stop here: the session's budget of 1 model call is used up.",
       reasoning: '',
       calls: [],
       finish: driver.finishes.stop,

@@ -68,7 +68,7 @@ type Google = {
   usageMetadata: { totalTokenCount: number }
 }
 
-const FAREWELL = "I have to stop here: the session's budget of 1 model calls is used up."
+const FAREWELL = "I have to stop here: the session's budget of 1 model call is used up."
 
 describe.each(DIALECTS)('the end of a budget in $name', ({ path, body, plain, last }) => {
   const ask = (proxy: ProxyFixture, door: ReturnType<ProxyFixture['openDoor']>, stream: boolean) =>

@@ -295,7 +295,7 @@ describe('a session', () => {
     const proxy = openProxy({ settings: { maxCallsPerSession: 1 } })
     const door = proxy.openDoor()
     await proxy.chat(door, ask('a'))
-    expect((await proxy.chat(door, ask('b'))).text()).toContain('budget of 1 model calls is used up')
+    expect((await proxy.chat(door, ask('b'))).text()).toContain('budget of 1 model call is used up')
     expect(proxy.facts.map(({ type }) => type)).toEqual(['call-opened', 'budget-spent'])
   })
 })
