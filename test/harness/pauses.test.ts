@@ -8,8 +8,8 @@ import { type Bench, openBench } from './rollout.ts'
 import { MODEL, TEST_MS, type Way } from './suite.ts'
 import { claudeHands, codexHands, geminiHands, opencodeHands, piHands, qwenHands, twoTurns } from './tasks.ts'
 
-/** How long a CLI is told to wait for the next event, where it can be told; how often it hears one; how long it is held. */
-const [IDLE_MS, BEAT_SECONDS, HELD_MS] = [1_000, 0.2, 6_000]
+/** How long a CLI is told to wait for the next event, where it can be told; how often it hears one; how long it is held. A busy machine holds beats up, too. */
+const [IDLE_MS, BEAT_SECONDS, HELD_MS] = [4_000, 0.2, 12_000]
 /** Claude Code's watch over the bytes of a stream fires after twice its limit, and takes none that is shorter. */
 const [CLAUDE_IDLE_MS, CLAUDE_HELD_MS] = [5_000, 12_000]
 const GENERATES: Readonly<Record<DialectName, string>> = {
