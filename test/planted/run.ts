@@ -34,8 +34,10 @@ const COPIED = [
 ]
 /** Copies worked on at once: the suites are single processes, and two of them fill the reference machine. */
 const WORKERS = 2
-/** For one vitest run; a single test that hangs fails by its own, shorter limit. */
+/** For the run that is to see a fault; a single test that hangs fails by its own, shorter limit. */
 const RUN_MS = 180_000
+/** For all suites in one run. */
+const BASELINE_MS = 1_200_000
 const TEST_MS = 45_000
 const HOOK_MS = 60_000
 
@@ -96,7 +98,7 @@ async function checkBaseline(copy: string): Promise<void> {
   const pattern = faults.flatMap(({ tests }) => tests ?? []).join('|')
   for (const [suites, options] of [[whole, []] as const, [partly, [`--testNamePattern=${pattern}`]] as const]) {
     if (suites.size === 0) continue
-    const verdict = await runSuites(copy, [...suites], options)
+    const verdict = await runSuites(copy, [...suites], options, BASELINE_MS)
     process.stdout.write(`planted: baseline: ${describe(verdict)}\n`)
     if (verdict.type !== 'green') problems.push(`baseline: ${describe(verdict)}${verdict.type === 'red' ? `\n${verdict.why}` : ''}`)
   }
@@ -112,7 +114,7 @@ async function checkFault(copy: string, fault: PlantedFault): Promise<void> {
   try {
     // The first failure is proof enough.
     const options = ['--bail=1', ...(fault.tests === undefined ? [] : [`--testNamePattern=${fault.tests}`])]
-    const verdict = await runSuites(copy, fault.suites, options)
+    const verdict = await runSuites(copy, fault.suites, options, RUN_MS)
     process.stdout.write(`planted: ${fault.name}: ${describe(verdict)}\n`)
     if (verdict.type === 'red') seen += 1
     else problems.push(`${fault.name}: ${describe(verdict)} (${fault.suites.join(', ')})`)
@@ -121,7 +123,7 @@ async function checkFault(copy: string, fault: PlantedFault): Promise<void> {
   }
 }
 
-async function runSuites(copy: string, files: readonly string[], options: readonly string[]): Promise<Verdict> {
+async function runSuites(copy: string, files: readonly string[], options: readonly string[], limitMs: number): Promise<Verdict> {
   const report = join(copy, 'report.json')
   rmSync(report, { force: true })
   const child = spawn(
@@ -146,7 +148,7 @@ async function runSuites(copy: string, files: readonly string[], options: readon
   const overdue = setTimeout(() => {
     isOverdue = true
     endProcesses(copy)
-  }, RUN_MS)
+  }, limitMs)
   let complaints = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     complaints = (complaints + text).slice(-1_000)
@@ -155,7 +157,7 @@ async function runSuites(copy: string, files: readonly string[], options: readon
   clearTimeout(overdue)
   endProcesses(copy)
   // A slow machine looks the same, so it proves nothing.
-  if (isOverdue) return { type: 'broken', detail: `not done after ${RUN_MS / 1_000} s` }
+  if (isOverdue) return { type: 'broken', detail: `not done after ${limitMs / 1_000} s` }
   return readVerdict(report, child.exitCode, complaints)
 }
 
